@@ -142,7 +142,7 @@ class CallReader:
         if self._named is None:
             return True
         (name, call_id), self._named = self._named, None
-        if self.declared_only and not self._transcript.calls.declares(name):
+        if self.declared_only and name not in self._transcript.calls.functions:
             return False
         self._transcript.start_call(name, call_id)
         return True
@@ -167,7 +167,7 @@ class CallReader:
         is_doubled = self._named is not None and self._named[0] == match["name"]
         if not is_doubled and not self.start():
             return False
-        if not self._transcript.calls.may_be_name(match["name"]):
+        if not self._transcript.calls.functions.may_be_name(match["name"]):
             return False
         self._named = match["name"], match.groupdict().get("id")
         return True
@@ -284,13 +284,13 @@ def begin_value(
     """
 
     def begin() -> SchemaValue:
-        declared = calls.value_schema(key)
+        declared = calls.schema.member(key)
         schema = find_schema(declared, state, format_.undeclared_type)
         calls.member(key)
         quoted = state is State.JSON or format_.quotes_json
         stop = calls.stops_repair
         return SchemaValue(calls.arguments, stop, schema, format_.strip, quoted=quoted)
 
-    if key in format_.wrappers and not calls.value_schema(key).declared and not calls.has_members:
+    if key in format_.wrappers and not calls.schema.member(key).declared and not calls.has_members:
         return WrappedArguments(calls, begin)
     return begin()

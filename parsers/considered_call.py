@@ -13,14 +13,13 @@ The decision depends on the output alone and not on how it was cut into pieces.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Protocol
 
 from ..base.limits import MAX_CONSIDERED
 from .compiled_format import CompiledFormat
 from .events import ToolCallCut
 from .format import REASONING_STATES, State
 from .held_back import HeldText, hold
-from .lexer import Lexer
+from .lexer import Lexer, Reader
 from .transcript import Transcript
 from .undecided_marker import Piece
 
@@ -66,16 +65,6 @@ class ConsideredCall:
         return min(found, default=-1)
 
 
-class Machine(Protocol):
-    """Moves from state to state."""
-
-    def enter(self, state: State) -> None:
-        """Go to `state`."""
-
-    def follow(self, marker: str) -> int:
-        """Follow `marker`; return how many characters at its end are read again."""
-
-
 class ConsideredCalls:
     """Lets calls in open reasoning wait until it is clear whether they are meant.
 
@@ -83,12 +72,12 @@ class ConsideredCalls:
     """
 
     def __init__(
-        self, table: CompiledFormat, lexer: Lexer, transcript: Transcript, machine: Machine
+        self, table: CompiledFormat, lexer: Lexer, transcript: Transcript, reader: Reader
     ) -> None:
         self._table = table
         self._lexer = lexer
         self._transcript = transcript
-        self._machine = machine
+        self._reader = reader
         self._are_meant = False
         self.call: ConsideredCall | None = None
 
@@ -103,7 +92,7 @@ class ConsideredCalls:
         ends, lexer = self._table.thought_ends, self._lexer
         if self._are_meant or not ends or state not in REASONING_STATES:
             return False
-        self._machine.enter(State.REASONING)
+        self._reader.enter(State.REASONING)
         in_text = ends.difference(self._table.ids.values())
         self.call = ConsideredCall(marker, ends, in_text, lexer.reasoning_tokens)
         self._transcript.plain = lexer.scanner = None  # all text comes to `consider`
@@ -141,7 +130,7 @@ class ConsideredCalls:
         call = self.call
         if call is not None and cut:
             self.call = None
-            self._machine.enter(State.REASONING)
+            self._reader.enter(State.REASONING)
             self._transcript.events.append(ToolCallCut(None, call.marker + call.text))
         elif call is not None:
             self._mean(call)
@@ -149,16 +138,16 @@ class ConsideredCalls:
     def _end_thought(self, call: ConsideredCall, end: int) -> None:
         """Show what was a thought as reasoning; give back what is after its `end`."""
         self.call = None
-        self._machine.enter(State.REASONING)
+        self._reader.enter(State.REASONING)
         self._transcript.show(call.marker + call.text[:end])
         self._lexer.give_back(call.text[end:])
 
     def _mean(self, call: ConsideredCall) -> None:
         """Read a call that is meant, and what waits after it."""
         self.call, self._are_meant = None, True
-        self._machine.enter(State.REASONING)
+        self._reader.enter(State.REASONING)
         self._lexer.reasoning_tokens = call.reasoning_tokens
-        reused = self._machine.follow(call.marker)
+        reused = self._reader.follow(call.marker)
         self._lexer.read_again(call.marker[len(call.marker) - reused :])
         for piece in call.pieces:
             self._lexer.feed(*piece)

@@ -51,11 +51,15 @@ from .undecided_marker import Piece, UndecidedMarker, Verdict
 
 
 class Reader(Protocol):
-    """Reads the markers and the text that a lexer finds."""
+    """Moves from state to state by the markers and the text that a lexer finds."""
 
     @property
     def text_state(self) -> State:
         """The state of the text that calls interrupt."""
+
+    def enter(self, state: State) -> None:
+        """Go to `state`."""
+        ...
 
     def take_text(self, text: str) -> int:
         """Take text without markers; return how much of it.

@@ -189,7 +189,12 @@ class LinearParser(StreamParser, Reader):
     @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         lexer, transcript = self._lexer, self._transcript
-        if text and not lexer.held and lexer.undecided is None and self._alone.isdisjoint(token_ids):
+        if (
+            text
+            and not lexer.held
+            and lexer.undecided is None
+            and self._alone.isdisjoint(token_ids)
+        ):
             scanner = lexer.scanner
             if scanner is None or not scanner.running.search(text):
                 plain = transcript.plain
@@ -336,6 +341,7 @@ class LinearParser(StreamParser, Reader):
                 target = self._transcript.state  # the header interrupts a text
         return target if isinstance(target, State) else self._transcript.resume_text()
 
+    @override
     def enter(self, state: State) -> None:
         """Go to `state`."""
         self._state = state

@@ -29,17 +29,27 @@ from collections.abc import Sequence
 from ..base.limits import MAX_UNDECIDED_OUTPUT
 from .arguments.incremental_grammar import partial_length, skip_space
 from .compiled_format import CompiledFormat
-from .format import COLLECTED_STATES, TEXT_STATES, Jump, State
+from .format import TEXT_STATES, Jump, State
 from .transcript import BETWEEN_CALLS
 
 # The text up to the next quote in a string between quotes of one character.
 _RUNS = {quote: re.compile(rf"(?:[^\\{quote}]|\\.)*", re.DOTALL) for quote in "\"'"}
-_HEADER = re.compile(r"[\w\s.:=<>/\-]*")
 _ENDED_STATES = TEXT_STATES | {Jump.RETURN}
-_FREE_STATES = _ENDED_STATES | {Jump.BY_HEADER, State.PYTHON_CALLS, State.PYTHON_LINES}
-_OBJECT_STATES = frozenset({State.ARGUMENTS, State.JSON_CALLS, State.CALL_LIST})
-# Text of these may also be text of the string; what comes after it decides.
-_OPEN_STATES = COLLECTED_STATES | {State.IGNORED, State.JSON_CALLS, State.CALL_LIST}
+_ANYTHING, _OBJECT, _HEADER = map(re.compile, ("", r"[{\[]", r"[\w\s.:=<>/\-]*\Z"))
+# What may follow a marker, by the state that it leads to: the beginning of the text, all of the
+# text if another marker follows it, and whether such text is no text of the string. Other states
+# begin with one of their own markers.
+_FOLLOWERS: dict[State | Jump, tuple[re.Pattern[str], re.Pattern[str], bool]] = {
+    **dict.fromkeys(
+        _ENDED_STATES | {Jump.BY_HEADER, State.PYTHON_CALLS, State.PYTHON_LINES},
+        (_ANYTHING, _ANYTHING, True),
+    ),
+    State.ARGUMENTS: (_OBJECT, _ANYTHING, True),
+    State.JSON_CALLS: (_OBJECT, _ANYTHING, False),
+    State.CALL_LIST: (_OBJECT, _ANYTHING, False),
+    State.HEADER: (_HEADER, _HEADER, False),
+    State.IGNORED: (_HEADER, _HEADER, False),
+}
 # In place of a marker, in the text that is looked at: as long as a token is on average.
 _MARKER = "<  >"
 
@@ -166,18 +176,20 @@ class UndecidedMarker:
 
     def _may_stand(self, text: str, *, whole: bool = False) -> bool:
         """Whether `text` may be the beginning, or the whole, of what follows up to a marker."""
-        state = self._state
-        if state is State.NAME:
-            name = self._table.grammar.function
-            return (name.fullmatch(text) if whole else name.match(text)) is not None
-        if state in (State.HEADER, State.IGNORED):
-            return _HEADER.fullmatch(text) is not None
-        if whole or not text or state in _FREE_STATES:
-            return not (whole and text)
-        if state in _OBJECT_STATES:
-            return text[0] in "{["
+        followers = self._followers
+        if followers is not None:
+            beginning, all_text, _ = followers
+            return (all_text.fullmatch if whole else beginning.match)(text) is not None
+        if whole:
+            return not text
         rest = text.lstrip(BETWEEN_CALLS)
         return any(marker.startswith(rest) or rest.startswith(marker) for marker in self._exits)
+
+    @property
+    def _followers(self) -> tuple[re.Pattern[str], re.Pattern[str], bool] | None:
+        """The row of `_FOLLOWERS` for the state; that of a name depends on the format."""
+        name = self._table.grammar.function
+        return (name, name, False) if self._state is State.NAME else _FOLLOWERS.get(self._state)
 
     def _read(self, text: str) -> Verdict | None:
         """Judge the marker by `text`, which is all that is looked at."""
@@ -194,10 +206,10 @@ class UndecidedMarker:
 
     def _is_decisive(self, text: str) -> bool:
         """Whether `text` after markers is no text of the string."""
-        if self._state in _FREE_STATES or self._state is State.ARGUMENTS:
-            return True
+        if (followers := self._followers) is not None:
+            return followers[2]
         rest = text.lstrip(BETWEEN_CALLS)
-        return self._state not in _OPEN_STATES and any(map(rest.startswith, self._exits))
+        return self._state is not State.KEY and any(map(rest.startswith, self._exits))
 
     def _find_quote(self, text: str) -> int:
         """Return the position of the next quote, or of what may be the beginning of one."""

@@ -168,7 +168,7 @@ class JsonCallGrammar(OuterGrammar):
     def _is_member(self, key: str) -> bool:
         """Whether a call object has a member `key`."""
         keys = self._keys
-        return self._calls.declares(key) if keys.name_is_key else key in keys.members
+        return key in self._calls.functions if keys.name_is_key else key in keys.members
 
     def _announce(self) -> bool:
         """Stop once before a call, so that the caller can restore all of it as text."""
@@ -257,7 +257,7 @@ class JsonCallGrammar(OuterGrammar):
         """Begin the arguments: an object, perhaps without its brace, or a string with one in it."""
         members = None
         if (is_string := text[position] in "\"'") and self._name is not None:
-            declared = self._calls.declared_keys(self._name)
+            declared = self._calls.functions.keys(self._name)
             members = lacks_brace(text, position, declared.__contains__, final=self._final)
         if members is None and is_string:
             inside = _JsonInString(self._new_arguments(), self._stray)
@@ -320,9 +320,10 @@ class JsonCallGrammar(OuterGrammar):
 
     def _may_hold_arguments(self, char: str) -> bool:
         """Whether a member that calls do not have holds what should be the arguments."""
-        if self._name is None or self._has_arguments or not self._calls.requires(self._name):
+        name, functions = self._name, self._calls.functions
+        if name is None or self._has_arguments or not functions.required(name):
             return False
-        return char in "{[" or self._key in self._calls.declared_keys(self._name)
+        return char in "{[" or self._key in functions.keys(name)
 
     def _leave_open(self, text: str) -> None:
         """Write the rest of a call as it is, from `text` on; without a name it is no call."""
@@ -345,14 +346,15 @@ class JsonCallGrammar(OuterGrammar):
         self._id = str(self._take_word())
 
     def _take_name(self, name: object) -> None:
-        if isinstance(name, str) and not self._calls.declares(name):
+        functions = self._calls.functions
+        if isinstance(name, str) and name not in functions:
             word = name.strip(" ,:")  # its quote is missing, or follows the mark
-            name = word if self._calls.declares(word) else name
+            name = word if word in functions else name
         if (
             not isinstance(name, str)
             or not 0 < len(name) <= MAX_TOOL_NAME
-            or not self._calls.may_be_name(name)
-            or (self._declared_only and not self._calls.declares(name))
+            or not functions.may_be_name(name)
+            or (self._declared_only and name not in functions)
         ):
             self.status = Status.NOT_A_CALL
             return
@@ -374,8 +376,9 @@ class JsonCallGrammar(OuterGrammar):
     def _end_call(self) -> None:
         if not self._begun:
             self._begin_call()
-            if self._has_dropped and self._begun and self._calls.requires(self._calls.name):
-                self._calls.malformed("invalid_key")
+            calls = self._calls
+            if self._has_dropped and self._begun and calls.functions.required(calls.name):
+                calls.malformed("invalid_key")
         self._calls.end()
 
     def _arguments(self, piece: str) -> None:

@@ -119,7 +119,7 @@ class PythonCallGrammar(OuterGrammar):
         """
         if end == len(text):
             return False if final else None
-        if text[end] != "(" or (self._declared_only and not self._calls.declares(text[:end])):
+        if text[end] != "(" or (self._declared_only and text[:end] not in self._calls.functions):
             return False
         start = skip_space(text, end + 1)
         if start < len(text) and text[start] == ")":
@@ -174,10 +174,10 @@ class PythonCallGrammar(OuterGrammar):
         self._calls.member(name)
         self._position += 1
         calls = self._calls
-        names = list(self._calls.declared_keys(self._calls.name))
+        names = list(self._calls.functions.keys(self._calls.name))
         if positional and names and name not in names:
             calls.malformed("invalid_key")
-        schema = calls.value_schema(name)
+        schema = calls.schema.member(name)
         self._value = PythonValue(
             calls.arguments,
             names,
@@ -188,7 +188,7 @@ class PythonCallGrammar(OuterGrammar):
         self._state = self._in_value
 
     def _positional_name(self) -> str:
-        names = list(self._calls.declared_keys(self._calls.name))
+        names = list(self._calls.functions.keys(self._calls.name))
         return names[self._position] if self._position < len(names) else str(self._position)
 
     def _in_value(self, text: str, position: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...base.json_types import JsonObject
@@ -16,28 +17,46 @@ from ..events import (
     ToolCallMalformed,
     ToolCallStarted,
 )
-from ..schema import FunctionSchema, ValueSchema
+from ..schema import FunctionSchema
+from .declared_functions import DeclaredFunctions
 from .json_text import escape_json
-
-# A sign that a parameter's key holds a piece of the markup around it; beside declared keys, more.
-_MARKUP = re.compile("[<>=\"'\n]")
-_PUNCTUATION = re.compile(r"[,:;|(){}\[\]]|\A\s|\s\Z")
-# The name of a function that is not declared. A bare number is a call's counter.
-_NAME = re.compile(r"(?!\d+\Z)\w(?:[\w.:/$\-]*\w)?")
 
 FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, bool, str], bool]
 """Finds markup that a call's values have swallowed: `SwallowedMarkup.is_in`."""
+
+
+@dataclass
+class _Source:
+    """What the source of a call has shown of its completeness.
+
+    written: the arguments, for `FindMarkup`, in pieces, of which none is empty: it loses only
+        what is too long to be searched.
+    keys: of the members so far. is_malformed: the call stays open.
+    lacks_mark, lacks_end: a mark has been dropped; the end of a value is missing.
+    lacking_quote: the second quote that a key lacks.
+    stray: marks between the parameters. shows_stray: text between these went out.
+    """
+
+    written: deque[str] | None = None
+    keys: set[str] = field(default_factory=set)
+    has_arguments: bool = False
+    is_malformed: bool = False
+    lacks_mark: bool = False
+    lacks_end: bool = False
+    lacking_quote: str = ""
+    stray: str = ""
+    shows_stray: bool = False
 
 
 class ToolCallEmitter:
     """Numbers the calls of one choice, builds their JSON text and appends the events.
 
     events: the list to append to; its owner may replace it.
-    parameters: the JSON schema of the declared parameters, by function name; without any, every
-        name and key is taken.
+    parameters: as for `DeclaredFunctions`.
     markup: finds markers that a value has swallowed; None if values have ends of their own.
     guesses: malformed arguments are repaired by guesses, so they leave no call open.
     before_start: is called when a call starts.
+    index, name: the last call's; -1 before the first. open: it has not ended.
     """
 
     def __init__(
@@ -49,89 +68,35 @@ class ToolCallEmitter:
         guesses: bool = False,
     ) -> None:
         self.events = events
+        self.functions = DeclaredFunctions(parameters, checks=not guesses)
         self.before_start: Callable[[], None] = lambda: None
         self._guesses = guesses
-        self._parameters = parameters
-        self._compiled: dict[str, FunctionSchema] = {}
-        self._index = -1
         self._markup = None if guesses else markup
-        self._has_arguments = False
-        # The arguments, for `markup`, in pieces: none is empty, so it loses only too long ones.
-        self._written: deque[str] | None = None
-        self._unended = False
-        self._lacking = ""  # the quote that a key lacks
-        self._keys: set[str] = set()
-        self._malformed = False
-        self._doubtful = False
-        self._stray = ""  # marks between an open call's parameters
-        self._has_stray = False  # text between these went out
+        self._source = _Source()
+        self.index = -1
         self.open = False
         self.name = ""
 
     @property
-    def index(self) -> int:
-        """The number of the last call; -1 before the first."""
-        return self._index
-
-    @property
-    def schema(self) -> JsonObject:
-        """The parameters' schema of the last call; {} if its function is not declared."""
-        return self._parameters.get(self.name, {})
-
-    @property
-    def compiled_schema(self) -> FunctionSchema:
-        """The compiled parameters' schema of the last call."""
-        compiled = self._compiled.get(self.name)
-        if compiled is None:
-            compiled = self._compiled[self.name] = FunctionSchema(self.schema)
-        return compiled
+    def schema(self) -> FunctionSchema:
+        """The parameters' schema of the last call."""
+        return self.functions.schema(self.name)
 
     @property
     def has_members(self) -> bool:
         """Whether the last call has a parameter already."""
-        return bool(self._keys)
-
-    def value_schema(self, key: str) -> ValueSchema:
-        """Return the schema of a parameter of the last call."""
-        return self.compiled_schema.member(key)
-
-    def declares(self, name: str) -> bool:
-        """Whether the request declares a function of this name."""
-        return name in self._parameters
-
-    def may_be_name(self, name: str) -> bool:
-        """Whether a function may have this name: it is declared, or looks like one.
-
-        A declared name with more at one end of it does not.
-        """
-        if self._guesses or not self._parameters or self.declares(name):
-            return True
-        return _NAME.fullmatch(name) is not None and not any(
-            known and (name.startswith(known) or name.endswith(known)) for known in self._parameters
-        )
-
-    def declared_keys(self, name: str) -> Collection[str]:
-        """Return the parameters that the function `name` declares itself, in their order."""
-        properties = self._parameters.get(name, {}).get("properties")
-        return properties if isinstance(properties, dict) else ()
-
-    def requires(self, name: str) -> bool:
-        """Whether a call of this function needs arguments, as far as that is checked."""
-        return not self._guesses and bool(self._parameters.get(name, {}).get("required"))
+        return bool(self._source.keys)
 
     def start(self, name: str, call_id: str | None = None) -> None:
         """Begin a call, after ending an open one."""
         self.end()
         self.before_start()
-        self._index += 1
-        self._has_arguments = False
-        self._written = None if self._markup is None else deque(maxlen=MAX_SEARCHED_ARGUMENTS + 1)
-        self._keys = set()
-        self._malformed = self._doubtful = self._unended = False
-        self._lacking = ""
+        self.index += 1
+        searched = self._markup is not None
+        self._source = _Source(deque(maxlen=MAX_SEARCHED_ARGUMENTS + 1) if searched else None)
         self.open = True
         self.name = name
-        self.events.append(ToolCallStarted(self._index, name, call_id))
+        self.events.append(ToolCallStarted(self.index, name, call_id))
 
     def arguments(self, text: str) -> None:
         """Append `text` to the JSON of the open call's arguments.
@@ -140,10 +105,11 @@ class ToolCallEmitter:
         shows them as text.
         """
         if text and self.open:
-            self._has_arguments = True
-            if self._written is not None:
-                self._written.append(text)
-            self.events.append(ToolCallArguments(self._index, text))
+            source = self._source
+            source.has_arguments = True
+            if source.written is not None:
+                source.written.append(text)
+            self.events.append(ToolCallArguments(self.index, text))
 
     def member(self, key: str) -> None:
         """Begin the next member of the arguments' object; `arguments` adds its value.
@@ -151,15 +117,40 @@ class ToolCallEmitter:
         A key that only a slip explains leaves the call open.
         """
         self._drop_stray()
-        if not self.may_be_key(key):
+        if not self.functions.may_be_key(self.name, key):
             self.malformed("invalid_key")
-        self.arguments(f'{", " if self._keys else "{"}"{escape_json(key)}": ')
-        self._keys.add(key)
+        keys = self._source.keys
+        self.arguments(f'{", " if keys else "{"}"{escape_json(key)}": ')
+        keys.add(key)
+
+    def end(self) -> None:
+        """End the open call, if any: close its object, or write `{}` if it has no arguments."""
+        if not self.open:
+            return
+        self._drop_stray()
+        source = self._source
+        if not source.is_malformed and (slip := self._find_slip()) is not None:
+            self.malformed(slip)
+        if source.is_malformed:
+            pass
+        elif source.keys:
+            self.arguments("}")
+        elif not source.has_arguments:
+            self.arguments("{}")
+        self.open = False
+
+    # Slips.
 
     @property
     def stops_repair(self) -> Callable[[Malformation], None] | None:
         """To be called where a repair would need a guess; None if guesses are wanted."""
         return None if self._guesses else self.malformed
+
+    def malformed(self, kind: Malformation) -> None:
+        """Leave the open call open for good: its arguments cannot be JSON without a guess."""
+        if self.open and not self._source.is_malformed and not self._guesses:
+            self._source.is_malformed = True
+            self.events.append(ToolCallMalformed(self.index, kind))
 
     def lack_value(self) -> None:
         """Take a member whose value is missing."""
@@ -172,86 +163,46 @@ class ToolCallEmitter:
         """Take text of the open call where only markers may stand: no word of it is dropped."""
         if not self.open or self._guesses:
             return
-        if not self._has_stray:
-            text = (self._stray + text).lstrip()  # white space is not held, however long it is
+        source = self._source
+        if not source.shows_stray:
+            text = (source.stray + text).lstrip()  # white space is not held, however long it is
             if re.search(r"\w", text) or len(text) > MAX_MARKUP:
                 self.malformed(kind)
-            if not self._malformed or not text:
-                self._stray = text
+            if not source.is_malformed or not text:
+                source.stray = text
                 return
-            self._has_stray = True
-            self._stray = ""
+            source.shows_stray = True
+            source.stray = ""
         self.arguments(text)
 
     def drop_mark(self) -> None:
         """Note that a mark has been dropped: the call needs its required parameters then."""
-        self._doubtful = True
+        self._source.lacks_mark = True
 
     def end_without_marker(self) -> None:
         """Note that the end of a value is missing."""
-        self._unended = True
+        self._source.lacks_end = True
 
     def lack_quote(self, quote: str) -> None:
         """Note that a key lacks its second quote, which its value may have."""
-        self._lacking = quote
-
-    def malformed(self, kind: Malformation) -> None:
-        """Leave the open call open for good: its arguments cannot be JSON without a guess."""
-        if self.open and not self._malformed and not self._guesses:
-            self._malformed = True
-            self.events.append(ToolCallMalformed(self._index, kind))
-
-    def end(self) -> None:
-        """End the open call, if any: close its object, or write `{}` if it has no arguments."""
-        if not self.open:
-            return
-        self._drop_stray()
-        if self._doubtful and not self._has_required():
-            self.malformed("missing_parameter")
-        if not self._malformed and self._has_swallowed():
-            self.malformed("swallowed_markup")
-        if self._malformed:
-            pass
-        elif self._keys:
-            self.arguments("}")
-        elif not self._has_arguments:
-            self.arguments("{}")
-        self.open = False
-
-    def may_be_key(self, key: str) -> bool:
-        """Whether a parameter may have this key: it is declared, or may be and has no markup."""
-        schema, declared = self.schema, self.declared_keys(self.name)
-        if self._guesses or key in declared:
-            return True
-        if not self._parameters or self.compiled_schema.root.has_property(key):
-            return True  # nothing is known, or it is of a part: `allOf`, a reference
-        if not key or _MARKUP.search(key) is not None:
-            return self.value_schema(key).declared
-        if not declared or "patternProperties" in schema:
-            return True
-        return schema.get("additionalProperties") is not False and not _PUNCTUATION.search(key)
+        self._source.lacking_quote = quote
 
     def _drop_stray(self) -> None:
-        """Drop marks, which are no part of any value: a slip.
+        """Drop marks, which are no part of any value: a slip."""
+        source = self._source
+        source.lacks_mark |= bool(source.stray)
+        source.stray = ""
+        source.shows_stray = False
 
-        After it the call is complete only if it has all parameters that it needs.
-        """
-        if self._stray:
-            self._doubtful = True
-        self._stray = ""
-        self._has_stray = False
-
-    def _has_swallowed(self) -> bool:
-        written = "".join(self._written or ())
-        if self._markup is None or not written or len(written) > MAX_SEARCHED_ARGUMENTS:
-            return False
-        names = {*self._parameters, *self.declared_keys(self.name)}
-        return self._markup(written, names, self.compiled_schema, self._unended, self._lacking)
-
-    def _has_required(self) -> bool:
-        if self._has_arguments and not self._keys:
-            return True  # they were written as a whole object
-        required = self.schema.get("required")
-        return not isinstance(required, list) or all(
-            key in self._keys for key in required if isinstance(key, str)
-        )
+    def _find_slip(self) -> Malformation | None:
+        """Return the slip that only the end of the call shows."""
+        source, functions, keys = self._source, self.functions, self._source.keys
+        is_whole = source.has_arguments and not keys  # they were written as one object
+        if source.lacks_mark and not is_whole and set(functions.required(self.name)) - keys:
+            return "missing_parameter"
+        written = "".join(source.written or ())
+        if self._markup is None or not 0 < len(written) <= MAX_SEARCHED_ARGUMENTS:
+            return None
+        names = {*functions, *functions.keys(self.name)}
+        lacks = source.lacks_end, source.lacking_quote
+        return "swallowed_markup" if self._markup(written, names, self.schema, *lacks) else None

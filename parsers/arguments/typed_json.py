@@ -47,7 +47,7 @@ class TypedJson(JsonRepairer):
         """Return the declared schema of the next value."""
         parent = self._schemas[-1] if self._schemas else None
         if parent is None:
-            return self._calls.value_schema(self._last_key)
+            return self._calls.schema.member(self._last_key)
         return parent.member(self._last_key if self._closers[-1] == "}" else "")
 
     @override
@@ -77,8 +77,7 @@ class TypedJson(JsonRepairer):
         if parent is not None:
             return parent.has_property(key)
         calls = self._calls
-        declared = calls.declared_keys(calls.name)
-        return key in declared or calls.compiled_schema.root.has_property(key)
+        return key in calls.functions.keys(calls.name) or calls.schema.root.has_property(key)
 
     @override
     def _end_bracket(self, position: int) -> int:
@@ -142,7 +141,9 @@ class TypedJson(JsonRepairer):
         if self._in_key:
             self._write = self._write_through
             self._last_key = str(json.loads("".join(self._text)))
-            if len(self._closers) == 1 and not self._calls.may_be_key(self._last_key):
+            calls = self._calls
+            may_be_key = calls.functions.may_be_key(calls.name, self._last_key)
+            if len(self._closers) == 1 and not may_be_key:
                 self.stop("invalid_key")
                 self._state = self._bad_key
                 return

@@ -67,7 +67,7 @@ class WrappedArguments:
             return None
         if not isinstance(found, dict):
             return None
-        declared = all(self._calls.value_schema(key).declared for key in found)
+        declared = all(self._calls.schema.member(key).declared for key in found)
         return found if declared else None
 
 

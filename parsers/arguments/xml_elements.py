@@ -133,7 +133,7 @@ class XmlElements(IncrementalGrammar):
     @cached_property
     def _root(self) -> _Element:
         # Created at the first tag, because the call starts only then.
-        return _Element("", "", self._calls.compiled_schema.root, closer="}")
+        return _Element("", "", self._calls.schema.root, closer="}")
 
     @property
     def _innermost(self) -> _Element:

@@ -93,7 +93,7 @@ def use(parameters: dict[str, Any]) -> None:
     calls = ToolCallEmitter([], {"f": parameters})
     calls.start("f")
     for text in ("5", "[1, 2]", '{"x": 1}', "word"):
-        text_value.text_to_json(text, calls.value_schema("x"))
+        text_value.text_to_json(text, calls.schema.member("x"))
 
 
 def check(parameters: dict[str, Any]) -> None:

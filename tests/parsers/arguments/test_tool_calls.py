@@ -29,11 +29,11 @@ def malformations(events: list[Event]) -> list[str]:
 def test_calls_are_numbered_and_the_next_one_ends_the_last():
     events: list[Event] = []
     calls = ToolCallEmitter(events, {"f": SCHEMA})
-    assert (calls.index, calls.open, calls.schema) == (-1, False, {})
+    assert (calls.index, calls.open) == (-1, False)
     calls.start("f", "id-1")
-    assert (calls.index, calls.open, calls.schema) == (0, True, SCHEMA)
+    assert (calls.index, calls.open) == (0, True)
     calls.start("g")
-    assert (calls.index, calls.name, calls.schema) == (1, "g", {})
+    assert (calls.index, calls.name) == (1, "g")
     calls.end()
     assert not calls.open
     assert events == [
@@ -68,12 +68,6 @@ def test_arguments_outside_of_a_call_are_nobodys():
     calls.end()
     calls.arguments('{"a": 1}')
     assert read_arguments(events) == ["{}"]
-
-
-def test_declared_functions_are_known():
-    calls = ToolCallEmitter([], {"f": {}})
-    assert calls.declares("f")
-    assert not calls.declares("g")
 
 
 KEYS = st.text(max_size=5).filter(lambda key: key and not set("<>=\"'\n") & set(key))
@@ -168,12 +162,3 @@ def test_arguments_are_searched_for_markup_up_to_a_limit(length: int, searched: 
     calls.arguments('"')
     calls.end()
     assert malformations(events) == ["swallowed_markup"] * searched
-
-
-@pytest.mark.parametrize(
-    ("name", "taken"), [("f", True), ("other", True), ("3d", True), ("3", False), ("f3", False)]
-)
-def test_a_counter_is_no_function(name, taken):
-    """Nor is a declared name with more behind it."""
-    assert ToolCallEmitter([], {"f": SCHEMA}).may_be_name(name) is taken
-    assert ToolCallEmitter([], {}).may_be_name(name), "without tools nothing is known"
