@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from tests.conformance.peers import SYSTEMS
 from tests.parsers.families.family import Family
-from tests.slips.outcome import Class, classify
+from tests.slips.outcome import Class, classify, differs_without_stream
 from tests.slips.slips import Slip, double_slips, slips
 from tests.slips.systems import WRITERS, find_parsers, read_or_fail
 
@@ -28,27 +28,41 @@ def outputs(family: Family) -> Iterator[Slip]:
     yield from double_slips(family, DOUBLE_SLIPS)
 
 
-def count(system: str, family: Family) -> Counter[Class] | None:
-    """Return how often each class came; None if the system does not read the family."""
+DIFFERS = "differs without a stream"
+
+
+def count(system: str, family: Family) -> Counter[str] | None:
+    """Return how often each class came; None if the system does not read the family.
+
+    `DIFFERS` counts our answers that a client without a stream gets otherwise.
+    """
     parsers = find_parsers(system, family)
     if parsers is None:
         return None
-    return Counter(
-        classify(read_or_fail(parsers, family, slip), slip.calls) for slip in outputs(family)
-    )
+    counts: Counter[str] = Counter()
+    for slip in outputs(family):
+        events = read_or_fail(parsers, family, slip)
+        counts[classify(events, slip.calls)] += 1
+        counts[DIFFERS] += system == "ours" and differs_without_stream(events)
+    return counts
 
 
-def cell(counts: Counter[Class] | None) -> str:
+def total(counts: Counter[str]) -> int:
+    """Return the number of outputs."""
+    return sum(counts[class_] for class_ in Class)
+
+
+def cell(counts: Counter[str] | None) -> str:
     """Return the shares of each class in percent."""
     if not counts:
         return "-"
-    return " / ".join(f"{100 * counts[class_] / counts.total():.1f}" for class_ in Class)
+    return " / ".join(f"{100 * counts[class_] / total(counts):.1f}" for class_ in Class)
 
 
-def table(counts: dict[str, dict[str, Counter[Class] | None]]) -> str:
+def table(counts: dict[str, dict[str, Counter[str] | None]]) -> str:
     """Return the counts by format, and of all formats that a system reads."""
     rows = [
-        f"| {name} | {by['ours'].total() if by['ours'] else 0} | "
+        f"| {name} | {total(by['ours']) if by['ours'] else 0} | "
         + " | ".join(cell(by[system]) for system in SYSTEMS)
         + " |"
         for name, by in counts.items()
@@ -58,13 +72,18 @@ def table(counts: dict[str, dict[str, Counter[Class] | None]]) -> str:
         for system in SYSTEMS
     }
     rows.append(
-        f"| all | {whole['ours'].total()} | "
+        f"| all | {total(whole['ours'])} | "
         + " | ".join(cell(whole[system]) for system in SYSTEMS)
         + " |"
     )
     heads = " | ".join(f"{system}: {' / '.join(Class)}" for system in SYSTEMS)
     return "\n".join(
-        [f"| format | outputs | {heads} |", "|---|---|" + "---|" * len(SYSTEMS), *rows]
+        [
+            f"| format | outputs | {heads} |",
+            "|---|---|" + "---|" * len(SYSTEMS),
+            *rows,
+            f"{DIFFERS}: {whole['ours'][DIFFERS]}",
+        ]
     )
 
 

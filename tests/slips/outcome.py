@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from backedge.parsers.base import ParserRequest
 from backedge.parsers.events import (
     Content,
     Event,
@@ -18,9 +19,10 @@ from backedge.parsers.events import (
     ToolCallMalformed,
     ToolCallStarted,
 )
+from backedge.postprocess.delta_builder import DeltaBuilder, aggregate_deltas
 
 from tests.parsers.families.family import Invocation
-from tests.slips.slips import DECLARED
+from tests.slips.slips import DECLARED, TOOLS
 
 TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
 
@@ -81,9 +83,36 @@ def classify(events: Sequence[Event], meant: Sequence[Invocation]) -> Class:
         return Class.WRONG
     if complete == list(meant):
         return Class.RIGHT
-    if words(meant) - set(re.findall(r"\w+", " ".join([shown.text, *shown.arguments]))):
+    if words(meant).difference(find_words([shown.text, *shown.arguments])):
         return Class.LOST
     return Class.OPEN if len(complete) < len(shown.names) else Class.TEXT
+
+
+def differs_without_stream(events: Sequence[Event]) -> bool:
+    """Whether the answer without a stream has other calls, or lacks a word of the stream.
+
+    A call that the stream leaves open is content there.
+    """
+    builder = DeltaBuilder(0, ParserRequest(tools=TOOLS, tool_choice="auto"))
+    for event in events:
+        builder.write(event)
+    builder.finish("stop", None, cut=False)
+    whole = aggregate_deltas(builder.take(), builder.open_calls(stopped=True)).delta
+    calls = [(call.function.name, call.function.arguments) for call in whole.tool_calls]
+    shown = read_shown(events)
+    complete = [
+        call
+        for index, call in enumerate(zip(shown.names, shown.arguments, strict=True))
+        if index not in shown.still_open and read_object(call[1]) is not None
+    ]
+    texts = [shown.text, *shown.names, *shown.arguments]
+    kept = " ".join([whole.content or "", whole.reasoning_content or "", *map(" ".join, calls)])
+    return calls != complete or not set(find_words(texts)) <= set(find_words([kept]))
+
+
+def find_words(texts: Sequence[str]) -> list[str]:
+    """Return the words of texts."""
+    return re.findall(r"\w+", " ".join(texts))
 
 
 def read_object(text: str) -> dict[str, Any] | None:
