@@ -28,7 +28,7 @@ from .format import (
 )
 from .held_back import HeldText, hold
 from .schema import ValueSchema
-from .transcript import Transcript
+from .shown_text import ShownText
 
 GRAMMAR_STATES = frozenset(
     {
@@ -51,10 +51,10 @@ class CallReader:
     declared_only: the call counts only if its function is declared.
     """
 
-    def __init__(self, table: CompiledFormat, transcript: Transcript) -> None:
+    def __init__(self, table: CompiledFormat, shown: ShownText) -> None:
         self._format: Format = table.grammar
         self._headers = table.headers
-        self._transcript = transcript
+        self._shown = shown
         self._key = ""  # of the argument whose value is due
         self._named: tuple[str, str | None] | None = None  # the name and id, before the call starts
         self.collected = ""
@@ -67,7 +67,7 @@ class CallReader:
         """Get ready for the text of `state`."""
         self.collected = ""
         self.value = self.grammar = None
-        calls = self._transcript.calls
+        calls = self._shown.calls
         if state in GRAMMAR_STATES:
             self.grammar = build_grammar(state, self._format, calls)
         elif state in VALUE_STATES:
@@ -87,7 +87,7 @@ class CallReader:
     def leave(self, state: State, target: State | Jump) -> bool:
         """Finish what `state` has read, for `target`; return False to reject the call."""
         if state is target and state in (State.PARAMETERS, State.KEY):
-            self._transcript.calls.drop_mark()
+            self._shown.calls.drop_mark()
         if state is State.NAME:
             if target is State.JSON_CALLS:
                 return True  # whole call objects, where there might have been a name
@@ -100,7 +100,7 @@ class CallReader:
         elif self.value is not None:
             self.value.finish()
             if target is not State.PARAMETERS:
-                self._transcript.calls.end_without_marker()
+                self._shown.calls.end_without_marker()
         elif self.grammar is not None and self.grammar.status is not Status.DONE:
             self.grammar.close()
             return self.grammar.status is not Status.NOT_A_CALL
@@ -134,7 +134,7 @@ class CallReader:
     def completes_frame(self, state: State) -> bool:
         """Start the call if its frame is complete at `state`; return False to reject it."""
         if self._named is None:
-            return state not in VALUE_STATES or self._transcript.calls.open
+            return state not in VALUE_STATES or self._shown.calls.open
         return state in FRAME_STATES or state is State.NAME or self.start()
 
     def start(self) -> bool:
@@ -142,16 +142,16 @@ class CallReader:
         if self._named is None:
             return True
         (name, call_id), self._named = self._named, None
-        if self.declared_only and name not in self._transcript.calls.functions:
+        if self.declared_only and name not in self._shown.calls.functions:
             return False
-        self._transcript.start_call(name, call_id)
+        self._shown.start_call(name, call_id)
         return True
 
     def end_frame(self) -> None:
         """Leave the call open if a key has got no value."""
         key, self._key = self._key, ""
         if key:
-            self._transcript.calls.stray(key, "missing_value")
+            self._shown.calls.stray(key, "missing_value")
 
     def forget(self) -> None:
         """Forget the name: the call is rejected."""
@@ -167,7 +167,7 @@ class CallReader:
         is_doubled = self._named is not None and self._named[0] == match["name"]
         if not is_doubled and not self.start():
             return False
-        if not self._transcript.calls.functions.may_be_name(match["name"]):
+        if not self._shown.calls.functions.may_be_name(match["name"]):
             return False
         self._named = match["name"], match.groupdict().get("id")
         return True
@@ -206,19 +206,19 @@ class CallReader:
 
     def _unread_header(self, header: str) -> State | Jump:
         """Return what a header leads to that no pattern reads: an open call keeps it."""
-        if self._keeps_open and self.start() and self._transcript.calls.open:
+        if self._keeps_open and self.start() and self._shown.calls.open:
             self._leave_open(header)
             return State.PARAMETERS
         return State.TOOL_SECTION if State.TOOL_SECTION in self._format.states else Jump.RETURN
 
     @property
     def _keeps_open(self) -> bool:
-        checks = self._transcript.calls.stops_repair is not None
+        checks = self._shown.calls.stops_repair is not None
         return checks and State.PARAMETERS in self._format.states
 
     def _leave_open(self, text: str) -> None:
-        self._transcript.calls.malformed("extra_text")
-        self._transcript.calls.stray(text)
+        self._shown.calls.malformed("extra_text")
+        self._shown.calls.stray(text)
 
     # The arguments.
 
@@ -237,8 +237,8 @@ class CallReader:
     @property
     def held_text(self) -> list[HeldText]:
         """The text that waits, with the reason."""
-        # While it is guessing, the transcript keeps what is collected.
-        name = "" if self._transcript.is_guessing else self.collected
+        # While it is guessing, `_shown` keeps what is collected.
+        name = "" if self._shown.is_guessing else self.collected
         value = self.held_value if self.grammar is None else self.grammar.held
         return hold("unfinished name", name) + hold("unfinished value", value)
 

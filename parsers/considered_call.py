@@ -20,8 +20,8 @@ from .events import ToolCallCut
 from .format import REASONING_STATES, State
 from .held_back import HeldText, hold
 from .lexer import Lexer, Reader
-from .transcript import Transcript
-from .undecided_marker import Piece
+from .marker_in_string import Piece
+from .shown_text import ShownText
 
 
 class ConsideredCall:
@@ -72,11 +72,11 @@ class ConsideredCalls:
     """
 
     def __init__(
-        self, table: CompiledFormat, lexer: Lexer, transcript: Transcript, reader: Reader
+        self, table: CompiledFormat, lexer: Lexer, shown: ShownText, reader: Reader
     ) -> None:
         self._table = table
         self._lexer = lexer
-        self._transcript = transcript
+        self._shown = shown
         self._reader = reader
         self._are_meant = False
         self.call: ConsideredCall | None = None
@@ -95,7 +95,7 @@ class ConsideredCalls:
         self._reader.enter(State.REASONING)
         in_text = ends.difference(self._table.ids.values())
         self.call = ConsideredCall(marker, ends, in_text, lexer.reasoning_tokens)
-        self._transcript.plain = lexer.scanner = None  # all text comes to `consider`
+        self._shown.plain = lexer.scanner = None  # all text comes to `consider`
         return True
 
     def feed(self, text: str, token_ids: Sequence[int]) -> None:
@@ -131,7 +131,7 @@ class ConsideredCalls:
         if call is not None and cut:
             self.call = None
             self._reader.enter(State.REASONING)
-            self._transcript.events.append(ToolCallCut(None, call.marker + call.text))
+            self._shown.events.append(ToolCallCut(None, call.marker + call.text))
         elif call is not None:
             self._mean(call)
 
@@ -139,7 +139,7 @@ class ConsideredCalls:
         """Show what was a thought as reasoning; give back what is after its `end`."""
         self.call = None
         self._reader.enter(State.REASONING)
-        self._transcript.show(call.marker + call.text[:end])
+        self._shown.show(call.marker + call.text[:end])
         self._lexer.give_back(call.text[end:])
 
     def _mean(self, call: ConsideredCall) -> None:

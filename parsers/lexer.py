@@ -47,7 +47,7 @@ from .format import (
     target_state,
 )
 from .held_back import HeldText, Why, hold
-from .undecided_marker import Piece, UndecidedMarker, Verdict
+from .marker_in_string import Piece, UndecidedMarker, Verdict
 
 
 class Reader(Protocol):

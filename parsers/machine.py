@@ -8,7 +8,7 @@ knows no format by name. It owns four objects, and each of them knows only what 
 
     `Lexer`       lexer.py        cuts the output into markers and text
     `CallReader`  call_reader.py  reads the name, the keys and the values of a call
-    `Transcript`  transcript.py   shows text and calls; gives back what only looked like a call
+    `ShownText`  shown_text.py   shows text and calls; gives back what only looked like a call
     `ConsideredCalls`  considered_call.py  lets a call in open reasoning wait: it may be a thought
 
 These are the states that a table may have, and the usual ways between them:
@@ -30,14 +30,14 @@ These are the states that a table may have, and the usual ways between them:
 
 docs/formats.md shows two tables as diagrams; `python -m backedge.testing.diagram NAME` draws any.
 The machine needs no stack: formats nest to one level only, text, calls within it, parameters within
-a call. The one thing to remember is the text that the calls interrupted, `Transcript.state`; the
+a call. The one thing to remember is the text that the calls interrupted, `ShownText.state`; the
 target `Jump.RETURN` goes back there. Real nesting occurs in arguments only, and there a grammar
 with a stack of its own reads until its syntax has ended; then the state's marker `COMPLETE` is
 followed.
 
 What the states do with their text:
 
-- text states show it (`Transcript.show`);
+- text states show it (`ShownText.show`);
 - NAME, KEY and HEADER collect it, and the next marker uses it (`CallReader.leave`);
 - value states pass it to a `SchemaValue`, which writes it as the JSON the schema asks for;
 - grammar states let an `IncrementalGrammar` read it;
@@ -88,7 +88,7 @@ from .format import (
 )
 from .held_back import HeldText
 from .lexer import Lexer, Reader
-from .transcript import BETWEEN_CALLS, Transcript
+from .shown_text import BETWEEN_CALLS, ShownText
 
 # States whose end is no news if the output ends there.
 _ENDS_QUIETLY = TEXT_STATES | {State.IGNORED}
@@ -119,18 +119,16 @@ class LinearParser(StreamParser, Reader):
         self._alone = table.alone
         self._has_channels = table.grammar.has_channels
         self._lexer = Lexer(table, self)
-        self._transcript = Transcript(
-            parameters, table.grammar.separator, table.markup, guesses=guesses
-        )
-        self._call = CallReader(table, self._transcript)
-        self._thoughts = ConsideredCalls(table, self._lexer, self._transcript, self)
+        self._shown = ShownText(parameters, table.grammar.separator, table.markup, guesses=guesses)
+        self._call = CallReader(table, self._shown)
+        self._thoughts = ConsideredCalls(table, self._lexer, self._shown, self)
         self._state: State
         self._opened = ""  # the marker that led to the state
         self._ends = False  # nothing follows, so what waits is at most half a marker
         # Takes a text without markers; False if it did not. None in states that need more.
         self._take_run: Callable[[str], bool | None] | None
         if table.prefix:
-            self._transcript.events.append(Content(table.prefix))
+            self._shown.events.append(Content(table.prefix))
         self.enter(state or table.initial_state)
 
     @property
@@ -147,7 +145,7 @@ class LinearParser(StreamParser, Reader):
     @property
     @override
     def text_state(self) -> State:
-        return self._transcript.state
+        return self._shown.state
 
     @property
     @override
@@ -172,7 +170,7 @@ class LinearParser(StreamParser, Reader):
     @property
     @override
     def held(self) -> list[HeldText]:
-        texts = self._transcript.held_text + self._call.held_text + self._lexer.held_text
+        texts = self._shown.held_text + self._call.held_text + self._lexer.held_text
         return texts + self._thoughts.held_text
 
     @override
@@ -181,14 +179,14 @@ class LinearParser(StreamParser, Reader):
             return True
         # A call in the midst of reasoning may end, and reasoning go on, with any character.
         in_call_of_reasoning = (
-            self._transcript.state is State.REASONING and self._state not in TEXT_STATES
+            self._shown.state is State.REASONING and self._state not in TEXT_STATES
         )
         counts = in_call_of_reasoning or self._state in self._table.counted
         return not counts and self._alone.isdisjoint(token_ids)
 
     @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
-        lexer, transcript = self._lexer, self._transcript
+        lexer, shown = self._lexer, self._shown
         if (
             text
             and not lexer.held
@@ -197,7 +195,7 @@ class LinearParser(StreamParser, Reader):
         ):
             scanner = lexer.scanner
             if scanner is None or not scanner.running.search(text):
-                plain = transcript.plain
+                plain = shown.plain
                 if plain is not None:
                     # Most tokens are text of an answer.
                     if plain is Reasoning:
@@ -205,12 +203,12 @@ class LinearParser(StreamParser, Reader):
                     return [plain(text)]
                 take_run = self._take_run
                 if take_run is not None and take_run(text) is not False:
-                    return transcript.take() if transcript.events else []
+                    return shown.take() if shown.events else []
         return self._feed_closely(text, token_ids)
 
     def _feed_closely(self, text: str, token_ids: Sequence[int]) -> list[Event]:
         """Read a piece that has or may have a marker, or whose state takes no run."""
-        lexer, transcript = self._lexer, self._transcript
+        lexer, shown = self._lexer, self._shown
         if lexer.undecided is None and self._alone.isdisjoint(token_ids):
             lexer.read(text)
             if lexer.counts:
@@ -219,7 +217,7 @@ class LinearParser(StreamParser, Reader):
             lexer.feed(text, token_ids)
         else:
             self._thoughts.feed(text, token_ids)
-        return transcript.take() if transcript.events else []
+        return shown.take() if shown.events else []
 
     @override
     def finish(
@@ -232,12 +230,12 @@ class LinearParser(StreamParser, Reader):
         lexer.finish(cut=cut)
         if self._state is State.HEADER:
             self._end_header(cut=cut)
-        unfinished = cut or (self._transcript.calls.open and self._is_in_argument())
+        unfinished = cut or (self._shown.calls.open and self._is_in_argument())
         if unfinished and self._state not in TEXT_STATES:
             self._report_cut()
         else:
             if cut and (half := lexer.drop_half_marker()):
-                self._transcript.events.append(ToolCallCut(None, half))
+                self._shown.events.append(ToolCallCut(None, half))
             lexer.flush()
             if self._state is State.NAME and COMPLETE in lexer.markers:
                 self._call.declared_only = True  # a name needs no arguments only then
@@ -245,29 +243,29 @@ class LinearParser(StreamParser, Reader):
                 lexer.read_again()
                 lexer.flush()
             self._finish_open()
-        return events + self._transcript.take()
+        return events + self._shown.take()
 
     def _finish_open(self) -> None:
         """End the output: what has not become a call is text, and an open call is closed."""
-        transcript = self._transcript
-        while transcript.guess is not None and self._state not in _ENDS_QUIETLY:
-            if transcript.calls.index >= 0 and not transcript.guess.text.strip(BETWEEN_CALLS):
+        shown = self._shown
+        while shown.guess is not None and self._state not in _ENDS_QUIETLY:
+            if shown.calls.index >= 0 and not shown.guess.text.strip(BETWEEN_CALLS):
                 return
             self._reject()
             self._lexer.read_again()
             self._lexer.flush()
-        if not transcript.calls.open:
-            transcript.finish()
+        if not shown.calls.open:
+            shown.finish()
         elif self._is_in_argument():
             self._report_cut()
         else:
             self._call.leave(self._state, State.CONTENT)
-            transcript.complete_call()
+            shown.complete_call()
 
     def _report_cut(self) -> None:
         """Report a call that the end of the output has cut, with what is held back of it."""
         held = self._call.held_value + self._lexer.held
-        self._transcript.cut(held, shows_guess=self._state is not State.IGNORED)
+        self._shown.cut(held, shows_guess=self._state is not State.IGNORED)
 
     def _is_in_argument(self) -> bool:
         return self._call.is_in_argument(self._state, self._lexer.held)
@@ -278,7 +276,7 @@ class LinearParser(StreamParser, Reader):
     def follow(self, marker: str) -> int:
         to = self._lexer.markers[marker]
         target, reused = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
-        call, transcript = self._call, self._transcript
+        call, shown = self._call, self._shown
         if self._state is State.HEADER and target is not Jump.BY_HEADER:
             self._end_header()
         state = self._state
@@ -286,8 +284,8 @@ class LinearParser(StreamParser, Reader):
             return 0
         if state is State.NAME:
             target = call.find_target(target)
-        if target is state and transcript.is_doubled(marker):
-            transcript.keep_doubled(marker)
+        if target is state and shown.is_doubled(marker):
+            shown.keep_doubled(marker)
             return 0
         if target is None or marker in self._table.doubled.get(state, ()):
             return len(marker) - self.take_text(marker)
@@ -297,25 +295,25 @@ class LinearParser(StreamParser, Reader):
             self._reject()
         else:
             self.enter(entered)
-            transcript.note_marker(marker)
+            shown.note_marker(marker)
             self._opened = marker
         return reused
 
     def _keep_marker(self, marker: str, target: State | Jump, own: str) -> None:
-        """Tell the transcript that a marker is followed. own: the part that is not read again."""
-        state, transcript = self._state, self._transcript
+        """Note that a marker is followed. own: the part that is not read again."""
+        state, shown = self._state, self._shown
         is_spelled = marker in self._table.spelled
         if state is State.KEY and (quote := self._opened[-1]) in "\"'" and marker[0] != quote:
-            transcript.calls.lack_quote(quote)
+            shown.calls.lack_quote(quote)
         if state not in TEXT_STATES:
-            transcript.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
+            shown.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
         elif target not in TEXT_STATES:
             self._call.declared_only = is_spelled
-            transcript.leave_text(own)
+            shown.leave_text(own)
         elif marker in CODE_MARKERS and not CODE_STATES.isdisjoint({state, target}):
-            transcript.show(own)  # a code block's fence is text, too
+            shown.show(own)  # a code block's fence is text, too
         else:
-            transcript.drop_space()
+            shown.drop_space()
 
     def _end_header(self, more: str = "", *, cut: bool = False) -> bool:
         """Show the message that the header holds, whose own marker is missing; False if none.
@@ -327,32 +325,32 @@ class LinearParser(StreamParser, Reader):
         if message is None or (cut and len(message[1].split()) < 2):  # noqa: PLR2004 - words
             return False
         state, text = message
-        self._transcript.messages.begin(state)
+        self._shown.messages.begin(state)
         self.enter(state)
-        self._transcript.show(text)
+        self._shown.show(text)
         return True
 
     def _find_state(self, target: State | Jump) -> State:
         """Return the state that a target leads to now."""
         if target is Jump.BY_HEADER:
             target = self._call.header_target
-            self._transcript.messages.begin(target)
+            self._shown.messages.begin(target)
             if target is State.CONTENT and not self._has_channels:
-                target = self._transcript.state  # the header interrupts a text
-        return target if isinstance(target, State) else self._transcript.resume_text()
+                target = self._shown.state  # the header interrupts a text
+        return target if isinstance(target, State) else self._shown.resume_text()
 
     @override
     def enter(self, state: State) -> None:
         """Go to `state`."""
         self._state = state
-        transcript, call = self._transcript, self._call
+        shown, call = self._shown, self._call
         if state in OUTSIDE_CALLS:
             call.end_frame()
-            transcript.complete_call()
+            shown.complete_call()
         if state in TEXT_STATES:
-            transcript.enter_text(state)
+            shown.enter_text(state)
         else:
-            transcript.enter_markup()
+            shown.enter_markup()
         call.enter(state)
         self._take_run = None
         if call.grammar is not None:
@@ -366,11 +364,11 @@ class LinearParser(StreamParser, Reader):
     def _reject(self, unkept: str = "") -> None:
         """Reject the call, the one place where this is done: what was read of it becomes text.
 
-        unkept: what was read of it before the transcript collected anything.
+        unkept: what was read of it before `_shown` collected anything.
         """
-        self._lexer.give_back(unkept + self._transcript.reject())
+        self._lexer.give_back(unkept + self._shown.reject())
         self._call.forget()
-        self.enter(self._transcript.state)
+        self.enter(self._shown.state)
 
     # The text in the states.
 
@@ -381,19 +379,19 @@ class LinearParser(StreamParser, Reader):
             self._thoughts.consider(text)
         elif state in TEXT_STATES:
             first = FIRST_STATES.get(state)
-            if first is not None and not self._transcript.is_space(text):
+            if first is not None and not self._shown.is_space(text):
                 self.enter(first)
                 return 0
-            self._transcript.show(text)
+            self._shown.show(text)
         elif self._call.value is not None:
             self._call.value.feed(text)
         elif state in COLLECTED_STATES:
             return self._collect(text)
         elif state is State.IGNORED:
-            self._transcript.keep_ignored(text)
-        elif self._transcript.calls.open:
+            self._shown.keep_ignored(text)
+        elif self._shown.calls.open:
             if not self._ends:
-                self._transcript.calls.stray(text)
+                self._shown.calls.stray(text)
         else:
             return self._skip(text)
         return len(text)
@@ -401,16 +399,16 @@ class LinearParser(StreamParser, Reader):
     def _collect(self, text: str) -> int:
         """Add to a name, key or header; reject the call if it cannot be one."""
         if self._call.collect(self._state, text):
-            self._transcript.keep(text)
+            self._shown.keep(text)
             return len(text)
         room = MAX_MARKUP - len(self._call.collected)
         if self._state is State.HEADER and len(text) > room and self._end_header(text):
             return room
-        if self._transcript.calls.open and self._call.keep_open():
+        if self._shown.calls.open and self._call.keep_open():
             self.enter(State.PARAMETERS)
             return 0
-        # Within a call that is open, the transcript collects nothing.
-        self._reject(self._call.collected if self._transcript.guess is None else "")
+        # Within a call that is open, `_shown` collects nothing.
+        self._reject(self._call.collected if self._shown.guess is None else "")
         return 0
 
     def _collect_all(self, text: str) -> None:
@@ -419,12 +417,12 @@ class LinearParser(StreamParser, Reader):
 
     def _skip(self, text: str) -> int:
         """Skip what may stand between calls; reject the call at anything else."""
-        if self._state is State.TOOL_SECTION and self._transcript.keep_words(
+        if self._state is State.TOOL_SECTION and self._shown.keep_words(
             text, is_section=not self._call.declared_only
         ):
             return len(text)
         skipped = text[: len(text) - len(text.lstrip(BETWEEN_CALLS))]
-        self._transcript.keep(skipped)
+        self._shown.keep(skipped)
         if skipped != text:
             self._reject()
         return len(skipped)
@@ -433,11 +431,11 @@ class LinearParser(StreamParser, Reader):
     def read_grammar(self, grammar: IncrementalGrammar, text: str, position: int) -> int:
         if self._call.is_named:
             return self._await_arguments(text, position)
-        lexer, transcript = self._lexer, self._transcript
+        lexer, shown = self._lexer, self._shown
         start = position
         position = grammar.read(text, position, final=lexer.final)
-        if transcript.guess is not None:
-            transcript.keep(text[start:position])
+        if shown.guess is not None:
+            shown.keep(text[start:position])
         match grammar.status:
             case Status.MORE if position == len(text):
                 pass
@@ -450,8 +448,8 @@ class LinearParser(StreamParser, Reader):
                 return taken if taken is not None else self._push(grammar, text, position)
             case Status.DONE:
                 self._complete()
-            case Status.NEXT_CALL if transcript.guess is None:
-                transcript.open_guess("")
+            case Status.NEXT_CALL if shown.guess is None:
+                shown.open_guess("")
             case Status.NOT_A_CALL:
                 self._reject()
         return position
@@ -469,7 +467,7 @@ class LinearParser(StreamParser, Reader):
         if end == position:
             self._reject()
         else:
-            self._transcript.keep(text[position:end])
+            self._shown.keep(text[position:end])
         return end
 
     def _complete(self) -> None:
@@ -485,5 +483,5 @@ class LinearParser(StreamParser, Reader):
         if grammar.status is Status.NOT_A_CALL:
             self._reject()
             return position
-        self._transcript.keep(text[position])
+        self._shown.keep(text[position])
         return position + 1

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 import pytest
-from backedge.parsers import transcript
+from backedge.parsers import shown_text
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS
@@ -36,7 +36,7 @@ TOLERANCE = 2.0
 
 @pytest.fixture(autouse=True)
 def _read_again_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcript, "MAX_READ_AGAIN", READ_AGAIN)
+    monkeypatch.setattr(shown_text, "MAX_READ_AGAIN", READ_AGAIN)
 
 
 def pieces_of(format_: Format) -> list[str]:

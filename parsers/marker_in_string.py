@@ -30,7 +30,7 @@ from ..base.limits import MAX_UNDECIDED_OUTPUT
 from .arguments.incremental_grammar import partial_length, skip_space
 from .compiled_format import CompiledFormat
 from .format import TEXT_STATES, Jump, State
-from .transcript import BETWEEN_CALLS
+from .shown_text import BETWEEN_CALLS
 
 # The text up to the next quote in a string between quotes of one character.
 _RUNS = {quote: re.compile(rf"(?:[^\\{quote}]|\\.)*", re.DOTALL) for quote in "\"'"}

@@ -1,4 +1,4 @@
-"""The transcript: what the client was shown, and what may still turn out to be text.
+"""What the client was shown, and what may still turn out to be text.
 
 How it works
 ------------
@@ -99,7 +99,7 @@ class Messages:
         return self._separator if same else ""
 
 
-class Transcript:
+class ShownText:
     """Shows text, and gives back as text what only looked like a call.
 
     parameters: each declared function's JSON schema by name. separator: `Format.separator`.

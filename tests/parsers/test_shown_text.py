@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from backedge.base.limits import MAX_MARKUP, MAX_SPACE
-from backedge.parsers import transcript
+from backedge.parsers import shown_text
 from backedge.parsers.compiled_format import compile_format
 from backedge.parsers.events import (
     Content,
@@ -17,7 +17,7 @@ from backedge.parsers.events import (
 from backedge.parsers.format import Format, Jump, ReuseSuffix, State
 from backedge.parsers.held_back import HeldText
 from backedge.parsers.machine import LinearParser
-from backedge.parsers.transcript import Transcript
+from backedge.parsers.shown_text import ShownText
 
 FORMAT = Format(
     "test",
@@ -75,7 +75,7 @@ def test_a_call_that_has_begun_is_never_taken_back() -> None:
 
 
 def test_a_rejected_guess_shows_its_opening_and_returns_the_rest() -> None:
-    shown = Transcript({"f": {}}, "")
+    shown = ShownText({"f": {}}, "")
     shown.enter_text(State.START)
     shown.show(" ")
     assert shown.held_text == [HeldText("white space", " ", 1)]
@@ -89,8 +89,8 @@ def test_a_rejected_guess_shows_its_opening_and_returns_the_rest() -> None:
 
 
 def test_too_much_that_was_rejected_is_text_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcript, "MAX_READ_AGAIN", 3)
-    shown = Transcript({}, "")
+    monkeypatch.setattr(shown_text, "MAX_READ_AGAIN", 3)
+    shown = ShownText({}, "")
     for again in ("ab", ""):
         shown.leave_text("<call>")
         shown.keep("ab")
@@ -99,7 +99,7 @@ def test_too_much_that_was_rejected_is_text_as_a_whole(monkeypatch: pytest.Monke
 
 
 def test_a_started_call_is_what_was_guessed() -> None:
-    shown = Transcript({"f": {}}, "")
+    shown = ShownText({"f": {}}, "")
     shown.leave_text("<call>")
     assert shown.is_guessing
     shown.start_call("f", None)
@@ -109,7 +109,7 @@ def test_a_started_call_is_what_was_guessed() -> None:
 
 
 def test_messages_of_one_kind_are_separated() -> None:
-    shown = Transcript({}, "\n")
+    shown = ShownText({}, "\n")
     for text in ("a", "b"):
         shown.messages.begin(State.CONTENT)
         shown.enter_text(State.CONTENT)
