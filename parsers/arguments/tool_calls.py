@@ -114,12 +114,13 @@ class ToolCallEmitter:
     def member(self, key: str) -> None:
         """Begin the next member of the arguments' object; `arguments` adds its value.
 
-        A key that only a slip explains leaves the call open.
+        A key that only a slip explains leaves the call open, and so does a second one: a client
+        would have but one of the values.
         """
         self._drop_stray()
-        if not self.functions.may_be_key(self.name, key):
-            self.malformed("invalid_key")
         keys = self._source.keys
+        if key in keys or not self.functions.may_be_key(self.name, key):
+            self.malformed("invalid_key")
         self.arguments(f'{", " if keys else "{"}"{escape_json(key)}": ')
         keys.add(key)
 

@@ -97,6 +97,17 @@ def test_a_key_made_of_markup_leaves_the_call_open(key: str):
     assert not read_arguments(events)[0].endswith("}")
 
 
+def test_a_key_that_comes_twice_leaves_the_call_open() -> None:
+    events: list[Event] = []
+    calls = ToolCallEmitter(events, {})
+    calls.start("f")
+    for key in ("a", "b", "a"):
+        calls.member(key)
+        calls.arguments("1")
+    calls.end()
+    assert malformations(events) == ["invalid_key"]
+
+
 @pytest.mark.parametrize(
     ("text", "keys", "kinds"),
     [
