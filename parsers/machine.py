@@ -275,6 +275,7 @@ class LinearParser(StreamParser, Reader):
     @override
     def follow(self, marker: str) -> int:
         to = self._lexer.markers[marker]
+        target: State | Jump | None
         target, reused = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
         call, shown = self._call, self._shown
         if self._state is State.HEADER and target is not Jump.BY_HEADER:
