@@ -275,21 +275,19 @@ class LinearParser(StreamParser, Reader):
     @override
     def follow(self, marker: str) -> int:
         to = self._lexer.markers[marker]
-        target: State | Jump | None
-        target, reused = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
+        leads_to, reused = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
         call, shown = self._call, self._shown
-        if self._state is State.HEADER and target is not Jump.BY_HEADER:
+        if self._state is State.HEADER and leads_to is not Jump.BY_HEADER:
             self._end_header()
         state = self._state
-        if target in CALL_STATES and self._thoughts.begin(marker, state):
+        if leads_to in CALL_STATES and self._thoughts.begin(marker, state):
             return 0
-        if state is State.NAME:
-            target = call.find_target(target)
+        target = self._find_target(marker, leads_to)
+        if target is None:
+            return len(marker) - self.take_text(marker)
         if target is state and shown.is_doubled(marker):
             shown.keep_doubled(marker)
             return 0
-        if target is None or marker in self._table.doubled.get(state, ()):
-            return len(marker) - self.take_text(marker)
         self._keep_marker(marker, target, marker[: len(marker) - reused])
         entered = self._find_state(target) if call.leave(state, target) else None
         if entered is None or not call.completes_frame(entered):
@@ -299,6 +297,14 @@ class LinearParser(StreamParser, Reader):
             shown.note_marker(marker)
             self._opened = marker
         return reused
+
+    def _find_target(self, marker: str, target: State | Jump) -> State | Jump | None:
+        """Return where a marker leads from the state; None if it is text there."""
+        if marker in self._table.doubled.get(self._state, ()) and not self._shown.is_doubled(
+            marker
+        ):
+            return None
+        return self._call.find_target(target) if self._state is State.NAME else target
 
     def _keep_marker(self, marker: str, target: State | Jump, own: str) -> None:
         """Note that a marker is followed. own: the part that is not read again."""
