@@ -36,9 +36,9 @@ from .shown_text import BETWEEN_CALLS
 _RUNS = {quote: re.compile(rf"(?:[^\\{quote}]|\\.)*", re.DOTALL) for quote in "\"'"}
 _ENDED_STATES = TEXT_STATES | {Jump.RETURN}
 _ANYTHING, _OBJECT, _HEADER = map(re.compile, ("", r"[{\[]", r"[\w\s.:=<>/\-]*\Z"))
-# What may follow a marker, by the state that it leads to: the beginning of the text, all of the
-# text if another marker follows it, and whether such text is no text of the string. Other states
-# begin with one of their own markers.
+# The text that may follow a marker, by the state that it leads to: its beginning, all of it if
+# another marker follows, and whether such text is no text of the string. Other states begin with
+# one of their own markers.
 _FOLLOWERS: dict[State | Jump, tuple[re.Pattern[str], re.Pattern[str], bool]] = {
     **dict.fromkeys(
         _ENDED_STATES | {Jump.BY_HEADER, State.PYTHON_CALLS, State.PYTHON_LINES},

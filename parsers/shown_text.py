@@ -1,4 +1,4 @@
-"""What the client was shown, and what may still turn out to be text.
+"""The text that the client was shown, and that which may still turn out to be text.
 
 How it works
 ------------

@@ -27,10 +27,10 @@ FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, bool, st
 
 @dataclass
 class _Source:
-    """What the source of a call has shown of its completeness.
+    """The signs in a call's source that it is complete, or not.
 
-    written: the arguments, for `FindMarkup`, in pieces, of which none is empty: it loses only
-        what is too long to be searched.
+    written: the arguments, for `FindMarkup`, in pieces with at least one character each: it
+        loses only arguments that are too long to be searched.
     keys: of the members so far. is_malformed: the call stays open.
     lacks_mark, lacks_end: a mark has been dropped; the end of a value is missing.
     lacking_quote: the second quote that a key lacks.
