@@ -42,6 +42,12 @@ class Recorder(Reader):
         self.lexer.look_for(State.CONTENT)
 
     @override
+    def enter(self, state: State) -> None:
+        self._state = state
+        self.read.append((state, ""))
+        self.lexer.look_for(state)
+
+    @override
     def take_text(self, text: str) -> int:
         before = self.read.pop()[1] if self.read and self.read[-1][0] is self._state else ""
         self.read.append((self._state, before + text))
@@ -56,9 +62,7 @@ class Recorder(Reader):
         target = self._markers[self._state][marker]
         state = target_state(target)
         assert isinstance(state, State)
-        self._state = state
-        self.read.append((state, ""))
-        self.lexer.look_for(state)
+        self.enter(state)
         return target.length if isinstance(target, ReuseSuffix) else 0
 
     def end(self) -> list[tuple[State, str]]:

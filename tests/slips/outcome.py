@@ -98,7 +98,7 @@ def differs_without_stream(events: Sequence[Event]) -> bool:
         builder.write(event)
     builder.finish("stop", None, cut=False)
     whole = aggregate_deltas(builder.take(), builder.open_calls(stopped=True)).delta
-    calls = [(call.function.name, call.function.arguments) for call in whole.tool_calls]
+    calls = [(call.function.name or "", call.function.arguments) for call in whole.tool_calls]
     shown = read_shown(events)
     complete = [
         call
