@@ -5,12 +5,18 @@ Both workers replay the transcripts slowly enough that the first is still busy w
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
+import httpx
 import pytest
 
-from tests.e2e.client import Answer, Client, add_delta, build_request
+from tests.e2e.client import TIMEOUT_S, Answer, Client, add_delta, build_request
+from tests.e2e.completion_cases import WORDS
 from tests.e2e.test_replay import PARSERS, output_tokens
 from tests.support import TRANSCRIPTS
 from tools.stack import (
@@ -39,11 +45,16 @@ COMMANDS = {"ours": (*HUGGINGFACE_FRONTEND, *PARSERS), "stock": STOCK_FRONTEND}
 
 
 @pytest.fixture
+def pace() -> str:
+    return TOKENS_PER_SECOND
+
+
+@pytest.fixture
 def fleet(
-    tmp_path_factory: pytest.TempPathFactory, latency: str, command: str
+    tmp_path_factory: pytest.TempPathFactory, latency: str, command: str, pace: str
 ) -> Iterator[tuple[Process, list[Process]]]:
     with Stack(tmp_path_factory.mktemp("migration")) as stack:
-        flags = ("--tokens-per-second", TOKENS_PER_SECOND, "--postprocess-latency", latency)
+        flags = ("--tokens-per-second", pace, "--postprocess-latency", latency)
         workers = [stack.replay(*PARSERS, *IN_RUST, *flags, wait=False) for _ in range(2)]
         frontend = stack.frontend("--migration-limit", "3", command=COMMANDS[command], wait=False)
         for worker in workers:
@@ -88,3 +99,65 @@ def test_the_stream_goes_on(fleet: tuple[Process, list[Process]], latency: str, 
     assert answer.message == transcript["expect"]
     assert usage is not None
     assert usage.completion_tokens == output_tokens(transcript)
+
+
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+REQUESTS: dict[str, dict[str, Any]] = {
+    CHAT: build_request(TRANSCRIPTS["plain_text"], MODEL_NAME, {}),
+    COMPLETIONS: {"model": MODEL_NAME, "prompt": WORDS, "temperature": 0},
+}
+
+
+@pytest.mark.parametrize("latency", ["lowest"])
+@pytest.mark.parametrize("pace", ["4"])  # the engine's next step is far away when the stop is sent
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [("ours", CHAT), ("ours", COMPLETIONS), ("stock", CHAT), ("stock", COMPLETIONS)],
+)
+def test_nothing_follows_the_stop_of_a_worker_that_dies(
+    fleet: tuple[Process, list[Process]], path: str
+) -> None:
+    frontend, workers = fleet
+    body = {**REQUESTS[path], "stop": ["can"], "stream": True}
+    body.update(body.pop("extra_body", {}))
+    text, finishes, victims = "", [], []
+    for choice in read_choices(frontend.url + path, body):
+        text += (choice.get("delta") or choice).get("content" if path == CHAT else "text") or ""
+        victims = victims or [worker for worker in workers if metric(worker.url, IN_FLIGHT)]
+        if choice.get("finish_reason"):
+            finishes.append(choice["finish_reason"])
+            for worker in victims:
+                worker.kill()
+    assert len(victims) == 1
+    assert (text, finishes) == ("Hello! How ", ["stop"])
+
+
+def read_choices(url: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the choices of a stream's events as they arrive."""
+    with httpx.stream("POST", url, json=body, timeout=TIMEOUT_S) as response:
+        for line in response.iter_lines():
+            if line.startswith("data: {"):
+                yield from json.loads(line.removeprefix("data: "))["choices"]
+
+
+@pytest.mark.parametrize("latency", ["balanced"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_whole_answer_has_the_logprobs_of_all_its_tokens(
+    fleet: tuple[Process, list[Process]],
+) -> None:
+    frontend, workers = fleet
+    transcript = TRANSCRIPTS["multilingual_text"]
+    client = Client(frontend.url, MODEL_NAME)
+    client.ask(TRANSCRIPTS["plain_text"])
+    with ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(client.ask, transcript, stream=False, logprobs=True, top_logprobs=1)
+        while not (victims := [worker for worker in workers if metric(worker.url, IN_FLIGHT)]):
+            time.sleep(0.02)
+        time.sleep(output_tokens(transcript) / float(TOKENS_PER_SECOND) / 2)
+        for worker in victims:
+            worker.kill()
+        response = asked.result()
+    assert "recreating stream" in frontend.log.read_text()
+    assert response.message == transcript["expect"]
+    assert len(response.answer.logprobs) == response.usage.completion_tokens
+    assert response.usage.completion_tokens == output_tokens(transcript)
