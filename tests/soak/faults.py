@@ -141,6 +141,8 @@ class Faults:
             for pid in before[which]:
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
+            if number == signal.SIGSTOP and which.start == 0:
+                return  # a stopped fork server is noticed at the next fork
             until = time.monotonic() + START_S
             while time.monotonic() < until:
                 found = pool_processes(self._pooled)
