@@ -120,7 +120,8 @@ def test_nothing_follows_the_stop_of_a_worker_that_dies(
     frontend, workers = fleet
     body = {**REQUESTS[path], "stop": ["can"], "stream": True}
     body.update(body.pop("extra_body", {}))
-    text, finishes, victims = "", [], []
+    text, finishes = "", []
+    victims: list[Process] = []
     for choice in read_choices(frontend.url + path, body):
         text += (choice.get("delta") or choice).get("content" if path == CHAT else "text") or ""
         victims = victims or [worker for worker in workers if metric(worker.url, IN_FLIGHT)]
@@ -153,7 +154,7 @@ def test_a_whole_answer_has_the_logprobs_of_all_its_tokens(
         asked = thread.submit(client.ask, transcript, stream=False, logprobs=True, top_logprobs=1)
         while not (victims := [worker for worker in workers if metric(worker.url, IN_FLIGHT)]):
             time.sleep(0.02)
-        time.sleep(output_tokens(transcript) / float(TOKENS_PER_SECOND) / 2)
+        time.sleep((output_tokens(transcript) or 0) / float(TOKENS_PER_SECOND) / 2)
         for worker in victims:
             worker.kill()
         response = asked.result()
