@@ -123,6 +123,9 @@ MAX_MESSAGES = 8_192
 """entries: messages, content parts and tool calls of a request, together | 400"""
 MAX_TOOLS = 1024
 """tools: tools of a request | 400"""
+# Some 200 tools' parameters; calls of an engine's own JSON grammar do not count.
+MAX_GRAMMAR_BYTES = 1_048_576
+"""bytes: the grammar of parameters between tags, of all tools of a request | no grammar"""
 MAX_STOPS = 1_024
 """strings: stop strings | 400"""
 MAX_STOP_CHARACTERS = 100_000

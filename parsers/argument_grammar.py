@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from typing import NamedTuple
 
 import msgspec
 
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_GRAMMAR_BYTES
 from .format import CALL_STATES, Format, Spelling, State
 from .schema import FunctionSchema, ValueSchema, json_type
 from .swallowed_markup import find_markers
@@ -110,7 +111,7 @@ def split_lines(written: str) -> list[str]:
 
 
 class Inexpressible(ValueError):  # noqa: N818 - says what a name or a key is
-    """A name or key that the format would have to escape."""
+    """A name or key that the format would have to escape, or a schema with too many values."""
 
 
 class _Split(NamedTuple):
@@ -121,33 +122,52 @@ class _Split(NamedTuple):
 
 
 class Arguments:
-    """Builds the grammars of arguments in a format's spelling."""
+    """Builds the grammars of arguments in a format's spelling, of one request."""
 
     def __init__(self, format_: Format, spelling: Spelling, *, any_order: bool) -> None:
+        self._left = MAX_GRAMMAR_BYTES
         self._format = format_
         self._spelling = spelling
         self._any_order = any_order
 
     def build(self, schema: JsonObject) -> JsonObject:
-        """Return the grammar of a function's arguments. Raises `Inexpressible` for a key."""
-        if self._spelling.parameters:
-            return _Parameters(self._format, self._spelling, schema, self._any_order).build()
+        """Return the grammar of a function's arguments. Raises `Inexpressible`."""
         any_order = self._any_order
+        if self._spelling.parameters:
+            return _Parameters(self._format, self._spelling, schema, any_order, self._spend).build()
         return {"type": "json_schema", "json_schema": schema, "any_order": any_order}
+
+    def _spend(self, size: int) -> None:
+        """Count `size` bytes of the grammar: a few references can stand for millions of values."""
+        self._left -= size
+        if self._left < 0:
+            raise Inexpressible(f"its grammar takes more than {MAX_GRAMMAR_BYTES} bytes")
 
 
 class _Parameters:
-    """The parameters of one function, each between its own tags. root: the function's schema."""
+    """The parameters of one function, each between its own tags.
+
+    root: the function's schema. spend: counts bytes of the grammar.
+    """
 
     def __init__(
-        self, format_: Format, spelling: Spelling, root: JsonObject, any_order: bool
+        self,
+        format_: Format,
+        spelling: Spelling,
+        root: JsonObject,
+        any_order: bool,
+        spend: Callable[[int], None],
     ) -> None:
+        self._spend = spend
         self._written = spelling.parameters
         self._any_order = any_order
         self._root = root = _define_root(root)
         self._schema = FunctionSchema(root)
         self._definitions = {word: root[word] for word in _DEFINITIONS if word in root}
         self._exits = _find_exits(format_, self._written)
+        # The size of what a member and a value repeat.
+        self._member_bytes = sum(map(len, (*self._written.values(), *self._exits)))
+        self._definitions_bytes = len(msgspec.json.encode(self._definitions))
 
     def build(self) -> JsonObject:
         return self._build_object(self._root, 0)
@@ -174,6 +194,7 @@ class _Parameters:
 
     def _build_member(self, key: JsonObject, schema: object, depth: int) -> JsonObject:
         """Return the grammar of a member. key: of its name."""
+        self._spend(self._member_bytes)
         texts, others = self._split(schema)
         members = []
         for state, written in self._written.items():
@@ -215,11 +236,14 @@ class _Parameters:
         return self._write_json(schema)
 
     def _write_json(self, schema: JsonObject) -> JsonObject:
-        outward = _OUTWARD.search(msgspec.json.encode(schema)) is not None
+        text = msgspec.json.encode(schema)
+        self._spend(len(text) + self._definitions_bytes)
+        outward = _OUTWARD.search(text) is not None
         schema = {} if outward else {**schema, **self._definitions}
         return {"type": "json_schema", "json_schema": schema, "any_order": self._any_order}
 
     def _split(self, schema: object, depth: int = 0) -> _Split:
+        self._spend(self._member_bytes)
         schema = self._resolve(schema)
         literals = [schema["const"]] if "const" in schema else schema.get("enum")
         if literals:

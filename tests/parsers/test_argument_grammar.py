@@ -126,3 +126,15 @@ def test_types_of_values() -> None:
 def test_a_key_that_would_need_escapes(key: str) -> None:
     with pytest.raises(Inexpressible):
         compile_arguments(TAGS, {"type": "object", "properties": {key: {}}})
+
+
+def test_references_that_stand_for_millions_of_values_cost_little() -> None:
+    again = {"$ref": "#/$defs/a"}
+    wide = {"anyOf": [again] * 9}
+    nested = {"type": "object", "properties": dict.fromkeys("abcdefghi", again)}
+    elements = Spelling("", parameters={State.ELEMENTS: "<{key}>{value}</{key}>"})
+    for spelling, part in ((TAGS, wide), (TYPED, wide), (elements, nested)):
+        schema = {"type": "object", "properties": {"x": again}, "$defs": {"a": part}}
+        format_ = Format("x", STATES, "", spelling=spelling, tag_prefix="<")
+        with pytest.raises(Inexpressible, match="more than 1048576 bytes"):
+            Arguments(format_, spelling, any_order=False).build(schema)
