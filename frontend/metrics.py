@@ -76,7 +76,7 @@ class FrontendMetrics(Collector):
             counter(
                 "turns_missed",
                 "Answers that were not kept or not restored, by reason.",
-                dict(counts.missed),
+                counts.missed,
                 "reason",
             ),
             gauge("turns_bytes", "Memory of the answers.", self._turns.size),

@@ -158,10 +158,13 @@ def compile_template(source: str) -> jinja2.Template:
 
 
 @functools.lru_cache(maxsize=CACHED_TEMPLATES)
-def find_variables(source: str) -> frozenset[str]:
-    """Return the names of the variables that a template reads without setting them."""
+def find_variables(chat_template: str) -> frozenset[str]:
+    """Return the names of the variables that a template reads without setting them.
+
+    It replaces vLLM's function, so its parameter has the same name.
+    """
     return render_with_time_limit(
-        lambda: frozenset(meta.find_undeclared_variables(create_environment().parse(source)))
+        lambda: frozenset(meta.find_undeclared_variables(create_environment().parse(chat_template)))
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Sequence
 
 import msgspec
@@ -38,17 +38,25 @@ def pack_token_ids(token_ids: Sequence[int]) -> bytes:
     return array("I", token_ids).tobytes()
 
 
+# Why answers were not kept or not restored, or a request was left alone.
+REASONS = (
+    *("unknown", "prompt", "end", "answer"),
+    *("cut", "malformed", "size", "continued"),
+    *("scope", "media", "not JSON"),
+)
+
+
 class TurnCounts(msgspec.Struct):
     """Counters of the frontend's turns.
 
     kept: answers. restored: answers whose reasoning was put into a later request. spliced: answers
-        whose generated token ids were. missed: answers that were not kept or restored, by reason.
+        whose generated token ids were. missed: the rest, by reason.
     """
 
     kept: int = 0
     restored: int = 0
     spliced: int = 0
-    missed: Counter[str] = msgspec.field(default_factory=Counter)
+    missed: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(REASONS, 0))
 
 
 class TurnStore:

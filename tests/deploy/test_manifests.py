@@ -348,7 +348,7 @@ def test_recordings_have_a_volume_that_holds_them() -> None:
     assert volume["emptyDir"]["sizeLimit"] == "2Gi"
     assert parsed.postprocess_record_mb < 2048
     (mount,) = main["volumeMounts"]
-    assert (mount["name"], mount["mountPath"]) == (volume["name"], parsed.postprocess_record.folder)
+    assert (mount["name"], mount["mountPath"]) == (volume["name"], parsed.postprocess_record[0])
 
 
 def render_own(folder: Path, text: str) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 from backedge.frontend.metrics import FrontendMetrics
+from backedge.frontend.turns.turn_store import REASONS
 from backedge.parsers.events import Malformation
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
@@ -429,7 +430,11 @@ LABELS = {
         *("hit", "miss"),
     },
     "source": {"cache", "tokenizer"},
-    "result": {"written", "overload", "unwritable", "too_long", "failed"},
+    "result": {
+        *("written", "overload", "unwritable", "too_long", "failed"),
+        *("kept", "restored", "spliced"),
+    },
+    "reason": {*REASONS},
     "kind": {"content", "reasoning", "tools", "none", *get_args(Malformation)},
     "stage": set(STAGES),
     "state": {"serving", "starting"},

@@ -13,7 +13,8 @@ CASES = [
     (ParserNames("hermes", "qwen3"), NONE,
      [*SIGNS, "<tool_call>", "</tool_call>", "<think>", "</think>"]),
     # Names that only Dynamo has: the worker's own name says which format it is.
-    (ParserNames(None, "basic"), NONE, None),
+    (ParserNames(None, "basic"), NONE, ["<think>", "</think>"]),
+    (ParserNames(None, "nemotron"), NONE, None),
     (ParserNames(None, "nemotron_nano"), ParserNames(None, "qwen3"), ["<think>", "</think>"]),
     (ParserNames("nobody's", "qwen3"), ParserNames("nobody's"), None),
     # A call that begins with a word, or a brace alone.
