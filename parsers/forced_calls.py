@@ -50,6 +50,10 @@ def wrap_forced_calls(parser: StreamParser, request: ParserRequest) -> StreamPar
 # The beginning of an array or an object, or a possible one.
 _BEGINNING = re.compile(r"\s*(?:(?P<array>\[)|(?P<object>\{\s*[\"}])|\{?\s*\Z)")
 
+_QUOTE = re.compile('"')
+# One that may open a string of JSON; in front of one in a marker stands another mark.
+_OPENING_QUOTE = re.compile(r'(?<![^\s\[{,:])"')
+
 
 class _CallReader(Protocol):
     @property
@@ -92,9 +96,19 @@ class ForcedCallParser(ParserWrapper):
 
     @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
-        if self._calls.in_string:
-            return self._calls.feed(text)
-        return self._read(self._inner.feed(text, token_ids))
+        events: list[Event] = []
+        while True:
+            in_string = self._calls.in_string
+            quote = (_QUOTE if in_string else _OPENING_QUOTE).search(text)
+            end = len(text) if quote is None else quote.end()
+            piece, text = text[:end], text[end:]
+            if in_string:
+                events += self._calls.feed(piece)
+            else:
+                events += self._read(self._inner.feed(piece, token_ids))
+            if not text:
+                return events
+            token_ids = ()
 
     @override
     def finish(
