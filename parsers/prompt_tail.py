@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 
 from ..base.limits import MAX_DECODED
 from .compiled_format import CompiledFormat
-from .format import TEXT_STATES, State, Target, target_state
+from .format import REASONING_STATES, TEXT_STATES, State, Target, target_state
 from .machine import LinearParser
 
 # Size of the first part that is decoded, and the growth factor of the next ones.
@@ -101,10 +101,16 @@ def decode_back(token_ids: Sequence[int], start: int, decode: Decode) -> Iterato
 
 
 def _find_leads(table: CompiledFormat) -> dict[str, State]:
-    """Return the markers that open or close reasoning, with their targets."""
+    """Return the markers that open or close reasoning, with their targets.
+
+    One that is dropped within reasoning does neither, nor does a header that is no message's.
+    """
     markers = table.markers
     outer = {**markers.get(State.HEADER, {}), **markers.get(State.CONTENT, {})}
-    ends = _select(markers.get(State.REASONING, {}), TEXT_STATES | {State.IGNORED})
+    if not any(format_.has_channels for format_ in table.formats):
+        outer = {}
+    left = (TEXT_STATES | {State.IGNORED}) - REASONING_STATES
+    ends = _select(markers.get(State.REASONING, {}), left)
     starts = _select(markers.get(State.START, {}), {State.REASONING, State.REASONING_OPENED})
     return {
         **dict.fromkeys(_select(outer, {State.HEADER}), State.HEADER),

@@ -20,7 +20,7 @@ from tests.parsers.sample_model import cached_linear_parsers
 
 REASONING = [family for family in FAMILIES.values() if family.tags is not None]
 # The formats whose every answer begins with a header need their markers as tokens.
-BY_HEADER = {"openai", "muse_glimmer", "inkling", "kimi_k3"}
+BY_HEADER = {"openai", "beam", "muse_glimmer", "inkling", "kimi_k3"}
 # Where the first message's header begins in the prompt.
 REOPENS = {"muse_glimmer": "<|start|>assistant to=self<|message|>"}
 every_family = pytest.mark.parametrize("family", REASONING, ids=lambda family: family.name)
@@ -75,6 +75,25 @@ def test_an_earlier_turn_decides_nothing(family: Family) -> None:
     for earlier in (tags.start + "So.", tags.start + "So." + tags.end + "Yes."):
         turns = f"{earlier}<|im_end|>\n{HISTORY}{TURN}"
         assert in_reasoning(family, turns, 0, as_tokens=True) == alone
+
+
+@pytest.mark.parametrize(
+    ("name", "dropped"),
+    [
+        ("cohere_command3", "<co>a</co: 0:[1]>"),
+        ("cohere_command3", "<co: 0>a</co: 0>"),
+        ("deepseek_v3", "<｜tool▁calls▁end｜>"),
+    ],
+)
+@pytest.mark.parametrize("as_tokens", [True, False], ids=["tokens", "text"])
+def test_a_marker_that_is_dropped_from_reasoning_does_not_end_it(
+    name: str, dropped: str, as_tokens: bool
+) -> None:
+    family = FAMILIES[name]
+    assert family.tags is not None
+    assert in_reasoning(family, f"{family.tags.start}So {dropped} I", 3, as_tokens=as_tokens)
+    closed = f"{family.tags.start}So{family.tags.end}It {dropped} is"
+    assert not in_reasoning(family, closed, 3, as_tokens=as_tokens)
 
 
 END_OF_TURN, THINK, END, WORD_ID = 1, 2, 3, 9
