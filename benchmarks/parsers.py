@@ -37,10 +37,10 @@ from .parser_systems import Family, Parser, Stream, System, systems
 from .samples.sample import NOTE
 from .samples.sglang import SGLANG_TOOL_CALLS
 from .samples.tokenizers import encode, end_of_turn, load_tokenizer
-from .samples.tool_calls import DYNAMO_TOOL_CALLS, TOOL_CALLS
+from .samples.tool_calls import MORE_TOOL_CALLS, TOOL_CALLS
 
 # Names that vLLM does not have.
-OTHER_TOOL_CALLS = {**SGLANG_TOOL_CALLS, **DYNAMO_TOOL_CALLS}
+OTHER_TOOL_CALLS = {**SGLANG_TOOL_CALLS, **MORE_TOOL_CALLS}
 SIZES = (100, 1_000, 4_000, 16_000, 64_000)
 NS_PER_US = 1e3
 NS_PER_S = 1e9

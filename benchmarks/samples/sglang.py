@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -76,10 +75,7 @@ SGLANG_TOOL_CALLS: dict[str, Sample] = {
     "lfm2": like("lfm2"),
     "ling3": like("ling3"),
     "llama3": like("llama3_json"),
-    "mimo": like(
-        "mimo",
-        output=re.sub(r"(<parameter=\w+>)\n|\n(</parameter>)", r"\1\2", TOOL_CALLS["mimo"].output),
-    ),
+    "mimo": like("mimo"),
     "minicpm5": like("minicpm5"),
     "minimax-m2": like("minimax_m2"),
     "minimax-m3": like("minimax_m3"),

@@ -7,6 +7,7 @@ the parser has several syntaxes.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from .sample import ADD_NOTE, LEAD, NOTE, NOTE_JSON, Call, Outcome, Sample
@@ -194,6 +195,8 @@ ATEM = (
 )
 M3 = "]<]minimax[>["
 
+MIMO = qwen_xml(PARSER.format("qwen3"))
+
 TOOL_CALLS: dict[str, Sample] = {
     "apertus": one_call(
         f'{LEAD}<|tools_prefix|>[{{"add_note": {NOTE_JSON}}}]<|tools_suffix|>',
@@ -317,7 +320,7 @@ TOOL_CALLS: dict[str, Sample] = {
     ),
     "llama4_pythonic": one_call(f"[{PYTHONIC}]", TOOL_PARSER.format("llama4_pythonic")),
     "longcat": json_in_tags(TOOL_PARSER.format("longcat"), "longcat_tool_call"),
-    "mimo": qwen_xml(PARSER.format("qwen3")),
+    "mimo": replace(MIMO, output=MIMO.output.replace("\n", "")),
     "minicpm5": one_call(
         f'{LEAD}<function name="add_note"><param name="text">{TEXT}</param>'
         '<param name="count">3</param></function>',
@@ -379,8 +382,25 @@ TOOL_CALLS: dict[str, Sample] = {
     "xlam": one_call(f"[{CALL_JSON}]", TOOL_PARSER.format("xlam")),
 }
 
-# Parsers that only Dynamo's frontend has.
-DYNAMO_TOOL_CALLS: dict[str, Sample] = {
+# Parsers that only Dynamo's frontend has, or an engine's newer version.
+MORE_TOOL_CALLS: dict[str, Sample] = {
+    "beam": one_call(
+        " to=add_note<|channel|>analysis <|constrain|>xml<|message|>"
+        f'<rfl:parameter name="text">\n{TEXT}\n</rfl:parameter>'
+        '<rfl:parameter name="count">\n3\n</rfl:parameter><|call|>',
+        "sglang 0.5.23 parser/beam.py",
+        tokenizer="harmony",
+    ),
+    "plamo3": one_call(
+        f"{LEAD}<|plamo:begin_tool_requests:plamo|><|plamo:begin_tool_request:plamo|>"
+        "<|plamo:begin_tool_name:plamo|>add_note<|plamo:end_tool_name:plamo|>"
+        "<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>"
+        f"{NOTE_JSON}<|plamo:end_tool_arguments:plamo|>"
+        "<|plamo:end_tool_request:plamo|><|plamo:end_tool_requests:plamo|>",
+        "vllm 0.33 parser/plamo3.py",
+        special=("<|plamo:begin_", "<|plamo:end_", ":plamo|>"),
+        chat_template_kwargs={"enable_thinking": False},
+    ),
     "nemotron_deci": one_call(
         f"{LEAD}<TOOLCALL>[{CALL_JSON}]</TOOLCALL>",
         "nvidia/Llama-3_3-Nemotron-Super-49B-v1 chat template",

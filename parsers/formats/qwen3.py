@@ -1,7 +1,9 @@
 """Qwen 3's reasoning; Qwen 3 Coder's tool calls, adopted by Step 3.5 and Nemotron 3; MiMo's."""
 
+from dataclasses import replace
+
 from ..format import Format, Jump, Spelling, State
-from .fragments import keyed_values, think, variant
+from .fragments import keyed_values, think
 
 QWEN3 = Format(
     "qwen3",
@@ -72,9 +74,12 @@ QWEN3_CODER = Format(
     ),
 )
 
-MIMO = variant(
+MIMO = replace(
     QWEN3_CODER,
-    "mimo",
+    name="mimo",
+    # No line break belongs to a tag, so none shows that a parameter's end is missing.
+    states={**QWEN3_CODER.states, State.VALUE: _PARAMETERS[State.VALUE]},
+    aliases=(),
     strip="",
     # Its template writes the probe of `detection` on the line of its markers.
     hints=(">Paris</parameter>",),
