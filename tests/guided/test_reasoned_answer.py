@@ -20,7 +20,7 @@ testing = pytest.importorskip("xgrammar.testing")
 
 REASONING = {format_.name: format_ for format_ in FORMATS if format_.parses_reasoning}
 # Formats whose messages have headers, or whose reasoning has no marker of its own.
-WITHOUT_TAGS = {"inkling", "kimi_k3", "minimax_m2_append_think", "muse_glimmer", "openai"}
+WITHOUT_TAGS = {"beam", "inkling", "kimi_k3", "minimax_m2_append_think", "muse_glimmer", "openai"}
 TAGS = ReasoningTags(("<think>",), ("</think>",), decided=False)
 OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 LEGACY = {

@@ -168,7 +168,7 @@ def test_damaged(name: str, data: st.DataObject) -> None:
     check_json(events)
     assert feed(answer, by_character(tokens)) == events
     assert feed(answer, together(tokens)) == events
-    if answer.reasoning is None:
+    if answer.reasoning is None and name != "beam":  # its calls stand in the thought's channel
         assert not any(isinstance(event, Reasoning) for event in events)
     shown = "".join(getattr(event, "text", "") for event in events)
     # What stands in arguments may no longer be a value there.

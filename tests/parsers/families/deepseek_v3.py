@@ -55,7 +55,7 @@ FAMILIES = (
             Case("markers in a string", write_v3("", [("write", {"text": MARKERS_IN_TEXT})]),
                  Outcome(calls=(Call("write", {"text": MARKERS_IN_TEXT}),))),
             Case("a type and no name", NO_NAME,
-                 Outcome(None, NO_NAME)),
+                 Outcome(None, NO_NAME), vllm="gives nothing at all"),
             Case("arguments in lines",
                  f'{BEGIN}{v3("write", json.dumps(HI.arguments, indent=2))}{END}',
                  Outcome(calls=(HI,)), vllm="reads arguments in one line only and drops these"),
