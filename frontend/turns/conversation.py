@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from typing import Literal
 
 import msgspec
 
@@ -24,6 +25,13 @@ def _read_number(text: str) -> float:
 
 
 _decode = msgspec.json.Decoder(float_hook=_read_number).decode
+
+
+class _TextPart(msgspec.Struct, forbid_unknown_fields=True):
+    """A part of a message's content."""
+
+    text: str
+    type: Literal["text"] = "text"
 
 
 def digest_conversation(request: ChatRequest, scope: str | None) -> list[bytes]:
@@ -80,16 +88,11 @@ def read_arguments(function: CalledFunction) -> object:
 
 def _join_text(content: object) -> object:
     """Return text in parts as one text; other content stays as it is."""
-    if content is None:
-        return ""
-    if not isinstance(content, list):
-        return content
-    texts = [part["text"] if _is_text(part) else part for part in content]
-    return "".join(texts) if all(isinstance(text, str) for text in texts) else texts
-
-
-def _is_text(part: object) -> bool:
-    return isinstance(part, dict) and isinstance(part.get("text"), str)
+    try:
+        parts = msgspec.convert(content, list[_TextPart])
+    except msgspec.ValidationError:
+        return "" if content is None else content
+    return "".join(part.text for part in parts)
 
 
 def _digest(before: bytes, text: bytes) -> bytes:
