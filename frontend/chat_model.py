@@ -20,12 +20,10 @@ from dynamo.llm.exceptions import Cancelled, Unknown, WorkerUnavailable
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
 from ..engines.dynamo import types as dynamo
-from ..parsers.base import ParserFactory
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
 from ..postprocess.postprocessor import Postprocessor, starts_in_reasoning
 from ..recording.recorder import Recorder
 from ..recording.redaction import Redactor
-from ..tokenization.detokenizer import DetokenizerFactory
 from ..tokenization.model_files import read_vocabulary_size
 from .http_errors import REFUSALS, as_http_errors, build_refusal
 from .parser_names import read_worker_card
@@ -38,11 +36,10 @@ from .request.chat_request import (
 from .request.validation import MEDIA_PARTS, check_request
 from .response.openai_chunks import AnnotatedChunk, OpenAIChunkWriter
 from .response.worker_stream import StreamReader, WorkerError
-from .turns.turn_keeper import Conversation, TurnKeeper
+from .turns.turn_keeper import Conversation, LocalFactories, TurnKeeper
 
 logger = logging.getLogger(__name__)
 
-LocalFactories = Callable[[], tuple[DetokenizerFactory, ParserFactory]]
 WORKER_GONE = "the worker is gone; send the request again"
 MEDIA_COUNTS = {part: part.replace("_url", "_count") for part in MEDIA_PARTS}
 

@@ -8,7 +8,7 @@ knows no format by name. It owns four objects, and each of them knows only what 
 
     `Lexer`       lexer.py        cuts the output into markers and text
     `CallReader`  call_reader.py  reads the name, the keys and the values of a call
-    `ShownText`  shown_text.py   shows text and calls; gives back what only looked like a call
+    `ShownText`   shown_text.py   shows text and calls; gives back what only looked like a call
     `ConsideredCalls`  considered_call.py  lets a call in open reasoning wait: it may be a thought
 
 These are the states that a table may have, and the usual ways between them:

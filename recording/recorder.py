@@ -41,6 +41,12 @@ MS_PER_S = 1000
 _ROUNDED_MS = 3  # digits of a time in ms
 
 
+def read_metadata(context: object, name: str) -> object:
+    """Return a request's header x-dynamo-meta-`name`; None without it. context: Dynamo's."""
+    metadata = getattr(context, "metadata", None)
+    return None if metadata is None else metadata.get(name)
+
+
 class Recorder:
     """Records the requests of one model in one process.
 
@@ -91,8 +97,7 @@ class Recorder:
     def _is_asked(self, context: object) -> bool:
         if not self.settings.on_request:
             return False
-        metadata = getattr(context, "metadata", None)
-        asked = None if metadata is None else metadata.get(METADATA_KEY)
+        asked = read_metadata(context, METADATA_KEY)
         return isinstance(asked, str) and asked.lower() in _ASKED
 
 

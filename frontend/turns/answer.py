@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from ...base.limits import MAX_TURN_BYTES
 from ...parsers.base import ParserFactory
 from ...postprocess.delta_builder import aggregate_deltas
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessedChunk, PostprocessParams
@@ -16,7 +15,6 @@ from ..request.chat_request import CalledFunction, Message, ToolCall
 from .conversation import read_arguments
 
 FINISHED = ("stop", "tool_calls")
-TOKEN_BYTES = 4
 
 
 class Answer(msgspec.Struct):
@@ -63,8 +61,7 @@ class AnswerCollector:
     def _finish(self, index: int) -> None:
         token_ids, deltas = self._token_ids[index], self._deltas[index]
         self._token_ids[index], self._deltas[index] = [], []
-        if len(token_ids) * TOKEN_BYTES <= MAX_TURN_BYTES:
-            self._keep(_join(deltas, token_ids))
+        self._keep(_join(deltas, token_ids))
 
 
 def read_answer(

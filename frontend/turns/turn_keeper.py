@@ -11,8 +11,8 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,7 @@ from ...base.limits import MAX_COMPARED_TURNS
 from ...engines.dynamo.types import Context
 from ...parsers.base import ParserFactory
 from ...postprocess.messages import PostprocessParams
+from ...recording.recorder import read_metadata
 from ...tokenization.detokenizer import DetokenizerFactory
 from ..prompt_queue import PromptQueue
 from ..request.chat_request import ChatRequest, Message
@@ -54,15 +55,6 @@ class Conversation(msgspec.Struct):
     repeated: list[RepeatedTurn]
     prompt_length: int = 0
     prompt_digest: bytes = b""
-
-
-class RequestContext(Protocol):
-    """The part of Dynamo's request `Context` that is read here."""
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """The request's headers x-dynamo-meta-*."""
-        ...
 
 
 class TurnKeeper:
@@ -104,8 +96,8 @@ class TurnKeeper:
     def _read_scope(self, context: Context | None) -> str | None:
         if self._settings.scope is None:
             return None
-        metadata = getattr(context, "metadata", None)
-        return None if metadata is None else metadata.get(self._settings.scope)
+        scope = read_metadata(context, self._settings.scope)
+        return scope if isinstance(scope, str) else None
 
     def _miss(self, reason: str) -> None:
         self._store.counts.missed[reason] += 1

@@ -2,6 +2,7 @@
 
 import pytest
 from backedge.base.json_types import JsonObject
+from backedge.frontend.turns import turn_store
 from backedge.frontend.turns.flags import TurnSettings
 
 from tests.frontend.turns.conversations import (
@@ -223,3 +224,10 @@ def test_an_answer_goes_on_that_the_client_began():
     answer = agent.ask([QUESTION, began], "</think>three.", continue_final_message=True)
     assert answer["content"] == "three."
     assert agent.counts.kept == 0  # without a thought there is nothing to restore
+
+
+def test_an_answer_that_is_too_large_is_counted(monkeypatch):
+    monkeypatch.setattr(turn_store, "MAX_TURN_BYTES", 50)
+    agent = Agent(EXACT)
+    agent.ask([QUESTION], CALLING)
+    assert (agent.counts.kept, missed(agent)) == (0, {"size": 1})
