@@ -45,8 +45,8 @@ class Egress(Protocol):
 
     busy: bool
 
-    def send(self, chunk: JsonObject) -> None:
-        """Send a chunk. Raises `ReceiverGoneError`."""
+    def send(self, chunk: JsonObject, *, last: bool = False) -> None:
+        """Send a chunk; the last one ends the response. Raises `ReceiverGoneError`."""
 
     def notify(self) -> None:
         """Call back once when the last chunk is sent."""
@@ -58,11 +58,12 @@ class Egress(Protocol):
 class PullEgress(Egress):
     """Returns each chunk when Dynamo asks for it.
 
-    flush: sends what is due.
+    flush: sends what is due. ended: the last chunk was returned.
     """
 
     def __init__(self, flush: Callable[[], None]) -> None:
         self.busy = True  # until Dynamo asks for a chunk
+        self.ended = False
         self._flush = flush
         self._waiter: asyncio.Future[JsonObject | None]
 
@@ -74,8 +75,8 @@ class PullEgress(Egress):
         return await self._waiter
 
     @override
-    def send(self, chunk: JsonObject) -> None:
-        self.busy = True
+    def send(self, chunk: JsonObject, *, last: bool = False) -> None:
+        self.busy, self.ended = True, last
         self._waiter.set_result(chunk)
 
     @override
@@ -106,22 +107,25 @@ class PushEgress(Egress):
         self._loop = asyncio.get_running_loop()
         self._end = self._loop.create_future()
         self._chunk: JsonObject
+        self._last = False
         self._failure: BaseException | None = None
         self._notifies = False
         self._watch: asyncio.TimerHandle | None = None
 
     @override
-    def send(self, chunk: JsonObject) -> None:
+    def send(self, chunk: JsonObject, *, last: bool = False) -> None:
         if self._direct:
             self._direct -= 1
             try:
                 self._sender.send(chunk)
             except RuntimeError as error:
                 raise ReceiverGoneError(str(error)) from error
+            if last:
+                self._sender.close()
             return
         if self._failure is not None:
             raise self._failure
-        self._chunk, self.busy = chunk, True
+        self._chunk, self._last, self.busy = chunk, last, True
         (self.own or _shared_thread()).queue.put(self)
 
     @override
@@ -175,6 +179,8 @@ class PushEgress(Egress):
         """Send the chunk; runs in a thread."""
         try:
             self._sender.send(self._chunk)
+            if self._last:
+                self._sender.close()
         except RuntimeError as error:
             self._failure = ReceiverGoneError(str(error))
         except BaseException as error:  # noqa: BLE001 - the event loop raises it

@@ -133,8 +133,9 @@ class RequestPump:
 
     A task of its own reads the engine and sends what is due at once. An alarm sends what may
     wait, even while the engine pauses. While the last chunk is not sent, deltas wait.
-    The last finish ends the response: if the worker died before it ended, Dynamo would have
-    another one continue a complete answer. The engine is then read to its end in the background.
+    The last finish ends the response, with nothing in between: if the worker died there, Dynamo
+    would have another one continue a complete answer. The engine is then read to its end in the
+    background.
 
     recorder: of this request; None if it is not recorded.
     """
@@ -188,7 +189,7 @@ class RequestPump:
         """
         egress = PullEgress(self._flush)
         async with self._running(outputs, egress):
-            while (chunk := await egress.next()) is not None:
+            while not egress.ended and (chunk := await egress.next()) is not None:
                 yield chunk
             if (last := await self._end()) is not None:
                 yield last
@@ -342,7 +343,8 @@ class RequestPump:
     def _send(self, scheduled: ScheduledChunk) -> None:
         if scheduled.ended_early:
             self._abort(scheduled.index)
-        self._egress.send(self._chunk(scheduled))
+        last = self._unfinished == scheduled.finished
+        self._egress.send(self._chunk(scheduled), last=last)
         self._unfinished -= scheduled.finished
 
     def _outcome(self) -> Outcome:

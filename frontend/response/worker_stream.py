@@ -134,8 +134,8 @@ class StreamReader:
 
         request: preprocessed. context: the request's; a client's disconnect stops the worker
             through it.
-        Raises `WorkerError` if the worker fails or ends the stream unfinished, and Dynamo's
-        HttpError if the worker rejects the request.
+        Raises `WorkerError` if the worker fails before all have finished or ends the stream
+        unfinished, and Dynamo's HttpError if the worker rejects the request.
         """
         try:
             async for item in await engine.generate(request, context=context):
@@ -149,7 +149,7 @@ class StreamReader:
                 if context.is_stopped():
                     return  # otherwise chunks that are already buffered would still arrive
         except Exception as error:
-            if await _client_has_left(context):
+            if len(self._finished) == self._params.n or await _client_has_left(context):
                 return
             shown = interpret_error(error)
             if shown is error:

@@ -234,6 +234,34 @@ def test_a_call_without_a_sender_is_pulled() -> None:
     assert sender.sent == numbers(1)
 
 
+class EndNotingSender(Sender):
+    """Notes whether the end follows the last chunk at once, in the same thread."""
+
+    ends_at_once: bool | None = None
+    _thread: threading.Thread | None = None
+
+    def send(self, chunk: object) -> None:
+        super().send(chunk)
+        self._thread = threading.current_thread()
+        if self._thread is threading.main_thread():
+            asyncio.get_running_loop().call_soon(setattr, self, "_thread", None)
+
+    def close(self) -> None:
+        super().close()
+        if self.ends_at_once is None:
+            self.ends_at_once = self._thread is threading.current_thread()
+
+
+@pytest.mark.parametrize("length", [1, DIRECT_CHUNKS, DIRECT_CHUNKS + 1, LONG])
+def test_nothing_runs_between_the_finish_and_the_end(length: int) -> None:
+    """If a worker died there, Dynamo would have another one continue a complete answer."""
+    steps = [step for _ in range(length - 1) for step in (output("a"), 0.0)]
+    engine = Engine([*steps, output("b", finish_reason="stop")])
+    worker, sender = WorkerPostprocessor(CountingBackend(LOWEST)), EndNotingSender()
+    asyncio.run(drain(worker.stream(engine.outputs(), params(), [], engine, sender)))
+    assert sender.ends_at_once
+
+
 @pytest.mark.parametrize("length", [1, DIRECT_CHUNKS, LONG])
 def test_a_failed_request_has_sent_what_was_generated(length: int) -> None:
     engine = Engine([step for _ in range(length) for step in (output("a"), 0.0)] + [KeyError("x")])

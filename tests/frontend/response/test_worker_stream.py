@@ -160,9 +160,19 @@ def test_logprobs_of_a_plain_worker_that_died_are_all_there(died_at, stream):
     assert [entry.logprob for entry in whole.logprobs] == [-float(at) for at in range(len(ids))]
 
 
+@pytest.mark.parametrize(
+    "tail",
+    [
+        outputs(everything),
+        outputs(nothing),
+        [ValueError("Unavailable: Stream ended before generation completed")],
+        [Annotated(error="no instances")],
+    ],
+    ids=["of a worker", "of a plain one", "it died", "error"],
+)
 @pytest.mark.parametrize("processed", [everything, nothing], ids=["worker", "frontend"])
-def test_nothing_follows_the_finish(processed):
-    whole, _, _ = read([*outputs(processed), *outputs(processed)])
+def test_nothing_follows_the_finish(processed, tail):
+    whole, _, _ = read([*outputs(processed), *tail])
     assert (whole.delta.content, whole.finish_reason) == (TEXT, "stop")
 
 
