@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from backedge.base.errors import REASONING_FLAG, TOOL_CALL_FLAG
+from backedge.engines.sglang.worker import SglangWorker
+from backedge.engines.trtllm.worker import TrtllmWorker
+from backedge.engines.vllm.worker import VllmWorker
 from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import known_formats
+from backedge.testing.replay_worker.flags import build_flag_parser, find_parsers
+from backedge.worker.flags import WorkerSettings
 from backedge.worker.stock_frontends import (
     complete_names,
     known_in_rust,
@@ -55,3 +62,52 @@ NAMES = [
 @pytest.mark.parametrize(("names", "in_rust", "kind", "expected"), NAMES)
 def test_missing_names_are_those_of_dynamos_flags(names, in_rust, kind, expected) -> None:
     assert complete_names(names, in_rust, kind) == expected
+
+
+def enable(adapter: type[Any], names: ParserNames, in_rust: ParserNames) -> ParserNames:
+    """Return the parsers of an engine's worker with these flags; nothing of Dynamo is patched."""
+    found = []
+
+    class Seen(adapter):
+        def check_text_flag(self) -> None:
+            """Do nothing: there are no such flags."""
+
+        def install_card(self) -> None:
+            found.append(self.settings.names)
+
+        def post_processes(self) -> bool:
+            return False
+
+    parsers = {"dyn_tool_call_parser": in_rust.tool_call, "dyn_reasoning_parser": in_rust.reasoning}
+    flags = SimpleNamespace(**parsers)
+    flags.dynamo_args = flags  # where SGLang's worker has them
+    Seen.enable(flags, WorkerSettings(names=names))
+    return found[0]
+
+
+def replay(_: object, names: ParserNames, in_rust: ParserNames) -> ParserNames:
+    """Return the parsers of the replay worker with these flags."""
+    words = {
+        TOOL_CALL_FLAG: names.tool_call,
+        REASONING_FLAG: names.reasoning,
+        "--dyn-tool-call-parser": in_rust.tool_call,
+        "--dyn-reasoning-parser": in_rust.reasoning,
+    }
+    given = [word for flag, name in words.items() if name is not None for word in (flag, name)]
+    return find_parsers(build_flag_parser().parse_args(given))
+
+
+@pytest.mark.parametrize(
+    ("names", "in_rust", "expected"),
+    [(names, in_rust, expected) for names, in_rust, kind, expected in NAMES if kind == "auto"],
+)
+@pytest.mark.parametrize(
+    ("read", "adapter"),
+    [
+        *((enable, adapter) for adapter in (VllmWorker, SglangWorker, TrtllmWorker)),
+        (replay, None),
+    ],
+    ids=["vllm", "sglang", "trtllm", "replay"],
+)
+def test_the_rule_is_that_of_all_workers(read, adapter, names, in_rust, expected) -> None:
+    assert read(adapter, names, in_rust) == expected
