@@ -65,12 +65,17 @@ def test_missing_names_are_those_of_dynamos_flags(names, in_rust, kind, expected
 
 
 def enable(adapter: type[Any], names: ParserNames, in_rust: ParserNames) -> ParserNames:
-    """Return the parsers of an engine's worker with these flags; nothing of Dynamo is patched."""
-    found = []
+    """Return the parsers of an engine's worker with these flags; no engine is loaded."""
+    found: list[ParserNames] = []
 
     class Seen(adapter):
-        def check_text_flag(self) -> None:
-            """Do nothing: there are no such flags."""
+        def check_seams(self) -> None:
+            """Do nothing: these are the engine's."""
+
+        check_text_flag = load_plugins = check_seams
+
+        def check_names(self, also_known: set[str]) -> None:
+            """Do nothing, as above."""
 
         def install_card(self) -> None:
             found.append(self.settings.names)
