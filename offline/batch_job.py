@@ -38,17 +38,13 @@ URL = "/v1/chat/completions"
 OPTION_FIELDS = {
     "max_tokens": "max_new_tokens",
     "max_completion_tokens": "max_new_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "repetition_penalty": "repetition_penalty",
-    "seed": "seed",
-    "n": "n",
-    "stop": "stop",
-    "stop_token_ids": "stop_token_ids",
     "include_stop_str_in_output": "include_stop",
-    "truncate_prompt_tokens": "truncate_prompt_tokens",
-    "chat_template_kwargs": "chat_template_kwargs",
+    **{
+        name: name
+        for name in "temperature top_p top_k min_p presence_penalty frequency_penalty "
+        "repetition_penalty logit_bias seed n min_tokens ignore_eos stop stop_token_ids "
+        "truncate_prompt_tokens chat_template_kwargs".split()
+    },
 }
 # Fields of the request itself, with type and description.
 REQUEST_FIELDS: dict[str, tuple[Any, str]] = {
@@ -67,7 +63,22 @@ IGNORED_FIELDS = tuple(
     "metadata user store service_tier safety_identifier prompt_cache_key stream_options "
     "request_id priority".split()
 )
-CHECKED_FIELDS = ("model", "stream", "logprobs", "top_logprobs")
+CHECKED_FIELDS = ("model", "stream", "logprobs", "top_logprobs", "reasoning_effort")
+# Fields that servers know and batches do not, with their neutral values.
+NEUTRAL: JsonObject = {
+    "best_of": 1,
+    "echo": False,
+    "use_beam_search": False,
+    "length_penalty": 1,
+    "return_token_ids": False,
+    "add_generation_prompt": True,
+    "continue_final_message": False,
+    "add_special_tokens": False,
+    "skip_special_tokens": True,
+    "spaces_between_special_tokens": True,
+    "include_reasoning": True,
+    "modalities": ["text"],
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +126,8 @@ class RowReader:
         fields = {name: value for name, value in body.items() if value is not None}
         known = {*OPTION_FIELDS, *REQUEST_FIELDS, *IGNORED_FIELDS, *CHECKED_FIELDS}
         for name in fields.keys() - known:
-            raise RequestError(f"body.{name}", "is not supported here; leave it out")
+            if name not in NEUTRAL or fields[name] != NEUTRAL[name]:
+                raise RequestError(f"body.{name}", "is not supported here; leave it out")
         if fields.get("model", self.models[0]) not in self.models:
             raise RequestError.wrong("body.model", fields["model"], " or ".join(self.models))
         if fields.get("stream", False) is not False:
@@ -127,6 +139,12 @@ class RowReader:
         own = {option: fields[name] for name, option in OPTION_FIELDS.items() if name in fields}
         if "logprobs" in fields or "top_logprobs" in fields:
             own["logprobs"] = _read_logprobs(fields)
+        if (effort := fields.get("reasoning_effort")) is not None:
+            if not isinstance(effort, str):
+                raise RequestError.wrong("reasoning_effort", effort, "a string")
+            kwargs = own.get("chat_template_kwargs", self.options.chat_template_kwargs)
+            # As in servers, where this field overrides the variable.
+            own["chat_template_kwargs"] = {**kwargs, "reasoning_effort": effort}
         return dataclasses.replace(self.options, **own) if own else None
 
     def _read_image(self, row: JsonObject, fields: JsonObject) -> JsonObject:

@@ -68,6 +68,18 @@ class _Written(msgspec.Struct):
 _decode_written = msgspec.json.Decoder(_Written).decode
 
 
+def _read_answer(text: bytes) -> tuple[int | None, bool]:
+    """Return the line of an answer's row, None if it is no answer, and whether the row failed."""
+    try:
+        written = _decode_written(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        written = _Written()
+    response = written.response or _Response()
+    line = str(response.id or written.id).removeprefix(ID_PREFIX)
+    failed = (response.error or (None if response.id else written.error)) is not None
+    return int(line) if line.isdecimal() else None, failed
+
+
 def build_id(line: int) -> str:
     """Return the id of the answer to the row in this input line."""
     return f"{ID_PREFIX}{line}"
@@ -168,6 +180,28 @@ class BatchOutput:
             raise
         self._size += len(answer) + 1
 
+    def sort(self) -> None:
+        """Put the lines into the order of the input's. Raises `OutputError`.
+
+        The file is replaced when all lines are written, so a run that is killed here can be
+        resumed.
+        """
+        starts, at = [], 0
+        for text in self._lines():
+            starts.append((_read_answer(text)[0] or 0, at, len(text)))
+            at += len(text)
+        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}")
+        try:
+            with self.path.open("rb") as old, beside.open("wb") as new:
+                for _, start, size in sorted(starts):
+                    old.seek(start)
+                    new.write(old.read(size))
+            beside.replace(self.path)
+        except OSError as error:
+            raise self._describe(error) from error
+        finally:
+            beside.unlink(missing_ok=True)
+
     def _describe(self, error: OSError) -> OutputError:
         return OutputError(
             f"{self.path} could not be written ({error.strerror}); its lines are whole."
@@ -236,19 +270,14 @@ class BatchOutput:
             yield from (line for line in file if line.endswith(b"\n"))
 
     def _take(self, number: int, text: bytes) -> None:
-        try:
-            written = _decode_written(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            written = _Written()
-        response = written.response or _Response()
-        line = str(response.id or written.id).removeprefix(ID_PREFIX)
-        if not line.isdecimal():
+        line, failed = _read_answer(text)
+        if line is None:
             raise SetupError(
                 f"--output {self.path}, line {number} is not an answer of this command; "
                 "name another output."
             )
-        self.done.add(int(line))
-        self.failed += (response.error or (None if response.id else written.error)) is not None
+        self.done.add(line)
+        self.failed += failed
 
     def _check_input(self, scan: InputScan) -> None:
         if self.record is not None and self._size and self.record.input != scan.begun:

@@ -16,8 +16,9 @@ from .batch_file import InputScan, read_row, read_rows, scan_input
 from .batch_job import BatchJob, RowReader
 from .batch_output import BatchOutput
 from .command_flags import EPILOG, Command, GroupedCommand, build_flags, read_command
-from .contracts import GenerationResult, suggest
+from .contracts import EngineDiedError, GenerationResult, suggest
 from .engine import GenerationEngine
+from .inference_backend import describe_model
 from .interrupts import SIGNAL_EXIT_CODE, Interrupted, Interrupts, catch_interrupts
 from .plugins import Plugin
 from .progress import Progress
@@ -31,7 +32,13 @@ SHIPPED_PLUGINS = {
 GO_ON = "the same command resumes from there"
 
 
-@click.command("offline", cls=GroupedCommand, params=build_flags(), epilog=EPILOG)
+@click.command(
+    "offline",
+    cls=GroupedCommand,
+    params=build_flags(),
+    epilog=EPILOG,
+    context_settings={"auto_envvar_prefix": "BACKEDGE_OFFLINE"},
+)
 @click.pass_context
 def command(context: click.Context, /, **flags: object) -> None:
     """Generate the answers to a file of conversations, without a server."""
@@ -56,7 +63,6 @@ def run(flags: Mapping[str, object]) -> int:
 
 def _run(command: Command, output: BatchOutput, interrupts: Interrupts) -> int:
     """Check everything, and generate the rows that the output lacks."""
-    output.check_settings(command.settings)
     engine = GenerationEngine(command.load, [load_plugin(name) for name in command.plugins])
     begun = output.record.input if output.record is not None else None
     scan = scan_input(command.input, command.shard, begun)
@@ -65,7 +71,9 @@ def _run(command: Command, output: BatchOutput, interrupts: Interrupts) -> int:
     with engine:
         job = _build_job(command, scan, engine, output, progress)
         job.check()
-        output.begin(command.settings, scan)
+        settings = command.settings | describe_model(command.load)
+        output.check_settings(settings)
+        output.begin(settings, scan)
         if done:
             progress.say(f"{done:,} of {scan.rows:,} rows already have a result in {output.path}.")
 
@@ -76,14 +84,17 @@ def _run(command: Command, output: BatchOutput, interrupts: Interrupts) -> int:
                 "first; once more to drop them."
             )
 
-        def load() -> None:
+        def generate() -> None:
             # With a fallback, the back end is chosen at the first row.
             if done < scan.rows and command.load.fallback_backend is None:
                 engine.load()
             progress.start()
             interrupts.first = finish
+            job.run()
+            if command.in_order and progress.done == progress.total:
+                output.sort()
 
-        return _generate(job, load, progress, output, interrupts)
+        return _generate(generate, progress, output, interrupts)
 
 
 def _build_job(
@@ -113,19 +124,20 @@ def _build_job(
 
 
 def _generate(
-    job: BatchJob,
-    load: Callable[[], None],
+    generate: Callable[[], None],
     progress: Progress,
     output: BatchOutput,
     interrupts: Interrupts,
 ) -> int:
-    """Run the job until it ends for any reason; log the reason; return the exit code."""
+    """Generate until it ends for any reason; log the reason; return the exit code."""
     before = progress.done
     try:
-        load()
-        job.run()
+        generate()
     except Interrupted:
         pass
+    except EngineDiedError as error:
+        progress.say(f"{error}")
+        return _break_off(progress, output, -1)
     except BackedgeError as error:
         progress.say(f"{error}")
         return _break_off(progress, output, before)

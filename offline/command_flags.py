@@ -31,7 +31,7 @@ Contract = type[ModelLoadConfig] | type[GenerationOptions] | type[VlmPreprocessO
 EPILOG = """\
 Exit codes: 0 all rows have an answer, 3 some rows failed (the output says why), 2 nothing was
 started, 1 the run was aborted, 130 Ctrl-C. After the last two the same command resumes where the
-output ends.
+output ends. Each flag also has an environment variable: BACKEDGE_OFFLINE_TOP_P is --top-p.
 """
 # The fields of each group of flags, with their help.
 FIELDS: dict[str, tuple[Contract, dict[str, str]]] = {
@@ -44,6 +44,8 @@ FIELDS: dict[str, tuple[Contract, dict[str, str]]] = {
             "revision": "model revision, if the model has several",
             "trust_remote_code": "whether code that comes with the model may run",
             "max_model_len": "limit for tokens of prompt and output; default: the model's own",
+            "chat_template": "a Jinja file to use instead of the model's own template",
+            "postprocess_parsers": "parsers of Backedge (linear) or of the engine (native)",
             "engine_args": "an argument for the back end, by its own name; may be repeated",
             "fallback_backend": "generates the answers that --backend cannot",
         },
@@ -63,9 +65,15 @@ FIELDS: dict[str, tuple[Contract, dict[str, str]]] = {
             "temperature": "0 for greedy",
             "top_p": "sample from the likeliest tokens with this total probability",
             "top_k": "sample from so many tokens; 0 or -1 for all",
-            "repetition_penalty": "values above 1 discourage repetitions",
-            "seed": "for repeatable sampling; transformers seeds each batch, not each row",
+            "min_p": "sample from tokens with at least this share of the likeliest one's chance",
+            "presence_penalty": "values above 0 discourage tokens that the answer has",
+            "frequency_penalty": "the same, for each time that the answer has them",
+            "repetition_penalty": "values above 1 discourage tokens of prompt and answer",
+            "logit_bias": "a token id and what is added to its logit; may be repeated",
+            "seed": "for repeatable sampling",
             "n": "number of choices per request",
+            "min_tokens": "no answer ends before it has more tokens",
+            "ignore_eos": "whether answers go on after the model's end-of-sequence tokens",
             "stop": "a string that ends the answer; may be repeated",
             "stop_token_ids": "a token that ends the answer; may be repeated",
             "include_stop": "whether the text includes what ended it",
@@ -99,6 +107,7 @@ class Command(NamedTuple):
     plugins: list[str]
     models: list[str]
     raw: bool
+    in_order: bool
     settings: JsonObject
 
 
@@ -109,11 +118,14 @@ def read_command(flags: Mapping[str, Any]) -> Command:
         name: [*value] or None if isinstance(value, tuple) else value
         for name, value in flags.items()
     }
-    for name in ("engine_args", "chat_template_kwargs"):
+    for name in ("engine_args", "chat_template_kwargs", "logit_bias"):
         values[name] = values[name] and dict(values[name])
     if values["tool_call_parser"] or values["reasoning_parser"]:
         names = ParserNames(values["tool_call_parser"], values["reasoning_parser"])
-        names = resolve_auto(names, values["model"], revision=values["revision"])
+        template = values["chat_template"]
+        names = resolve_auto(
+            names, values["model"], revision=values["revision"], chat_template=template
+        )
         values |= {
             "message": True,
             "tool_call_parser": names.tool_call,
@@ -134,7 +146,7 @@ def read_command(flags: Mapping[str, Any]) -> Command:
     }
     # As in JSON, so that they can be compared with those in a file.
     settings = msgspec.json.decode(msgspec.json.encode(settings))
-    files = {name: flags[name] for name in ("input", "output", "shard", "raw")}
+    files = {name: flags[name] for name in ("input", "output", "shard", "raw", "in_order")}
     return Command(
         **files, load=load, options=options, plugins=plugins, models=models, settings=settings
     )
@@ -188,6 +200,10 @@ OTHER_FLAGS: dict[str, JsonObject] = {
         "default": "1/1",
         "metavar": "I/N",
         "help": "process only every N-th line, beginning with line I",
+    },
+    "--in-order": {
+        "is_flag": True,
+        "help": "put the answers into the order of the input when all are there",
     },
     "--raw": {"is_flag": True, "help": "add raw_text and token_ids to each answer"},
     "--plugin": {

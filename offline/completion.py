@@ -36,13 +36,14 @@ class StopPolicy:
     tokens: those that end the answer, with the stop_reason of each: None for the model's own
         end-of-sequence tokens.
     include: whether the text includes the string or token that ended it.
-    max_new_tokens: None for no limit.
+    max_new_tokens: None for no limit. min_tokens: nothing ends the answer before it has more.
     """
 
     strings: Sequence[str] = ()
     tokens: Mapping[int, str | int | None] = field(default_factory=dict)
     include: bool = False
     max_new_tokens: int | None = None
+    min_tokens: int = 0
 
     def find_end(self, token_ids: Sequence[int], taken: int) -> tuple[int, str | None]:
         """Return how many of `token_ids` belong to the answer, and the finish_reason there.
@@ -51,7 +52,7 @@ class StopPolicy:
         """
         limit = len(token_ids) + taken + 1 if self.max_new_tokens is None else self.max_new_tokens
         for count, token_id in enumerate(token_ids[: limit - taken], 1):
-            if token_id in self.tokens:
+            if token_id in self.tokens and taken + count > self.min_tokens:
                 return count, "stop"
             if taken + count == limit:
                 return count, "length"
@@ -321,6 +322,7 @@ def _build_params(setup: CompletionSetup) -> PostprocessParams:
         prompt_length=len(setup.prompt_token_ids),
         stream=True,
         stop=list(setup.stops.strings),
+        min_tokens=setup.stops.min_tokens,
         include_stop_str_in_output=setup.stops.include,
         logprobs=setup.logprobs,
         parser=setup.parser_request if setup.parsers is not None else ParserRequest(),

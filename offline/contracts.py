@@ -15,6 +15,7 @@ from ..base.json_types import JsonObject
 from ..base.limits import MAX_CHOICES, MAX_STOP_CHARACTERS, MAX_STOP_TOKEN_IDS, MAX_STOPS
 from ..base.ranges import INT_32, RANGES, Range
 from ..parsers.base import MalformedCalls
+from ..parsers.parser_lookup import Kind as ParserKind
 from ..postprocess.messages import TokenLogprob
 
 
@@ -68,6 +69,13 @@ class BackendUnavailableError(SetupError):
 
 class PluginError(SetupError):
     """A plugin does not suit the back end or the requests, or breaks its interface."""
+
+
+class EngineDiedError(BackedgeError):
+    """A process of the engine has ended, or its device has failed. Finished rows are kept."""
+
+    def __init__(self, engine: str) -> None:
+        super().__init__(f"the engine died: {engine}'s own messages are in the log above.")
 
 
 class RowFailedError(BackedgeError):
@@ -153,6 +161,9 @@ class ModelLoadConfig(Named):
     model: a folder, or a name that the back end can find.
     dtype: of the weights, as the back end names it ("auto", "float32", "bfloat16").
     max_model_len: limit for tokens of prompt and output together; None for the model's own.
+    chat_template: path of a Jinja file to use instead of the model's own.
+    postprocess_parsers: as in workers: linear, native, or auto, which takes the linear ones if
+        they know the names.
     engine_args: additional arguments for the back end, by its own names; checked against the
         installed version before weights load.
     fallback_backend: used for requests that `backend` cannot do; None rejects them.
@@ -165,6 +176,8 @@ class ModelLoadConfig(Named):
     revision: str | None = None
     trust_remote_code: bool = False
     max_model_len: int | None = None
+    chat_template: str | os.PathLike[str] | None = None
+    postprocess_parsers: ParserKind = "auto"
     engine_args: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     vlm: VlmPreprocessOptions = dataclasses.field(default_factory=VlmPreprocessOptions)
     fallback_backend: BackendName | None = None
@@ -177,6 +190,9 @@ class ModelLoadConfig(Named):
             value = getattr(self, name)
             if value not in BACKENDS and not (name == "fallback_backend" and value is None):
                 raise OptionValueError.wrong(name, value, f"one of {', '.join(BACKENDS)}")
+        if self.postprocess_parsers not in get_args(ParserKind):
+            allowed = f"one of {', '.join(get_args(ParserKind))}"
+            raise OptionValueError.wrong("postprocess_parsers", self.postprocess_parsers, allowed)
         _check_type("dtype", self.dtype, str)
         _check_type("trust_remote_code", self.trust_remote_code, bool)
         _check_number("max_model_len", self.max_model_len, Range(2, INT_32))
@@ -198,9 +214,14 @@ class GenerationOptions(Named):
     """How to generate and when to stop. None uses the value in the model's generation_config.
 
     max_new_tokens: None for as many as fit in the model's context.
-    temperature: 0 for greedy. top_k: 0 or -1 for all tokens.
+    temperature: 0 for greedy. top_k: 0 or -1 for all tokens. min_p: 0 for all.
+    presence_penalty, frequency_penalty: of the answer's tokens; repetition_penalty: also of the
+        prompt's.
+    logit_bias: added to the logits of these tokens, from -100 to 100.
     seed: for repeatable sampling, whatever else is in the batch.
     n: number of choices per request.
+    min_tokens: no answer ends before it has more tokens. ignore_eos: nor at the model's own
+        end-of-sequence tokens.
     stop: strings that end the answer; the first one to be complete wins, in a tie the first in
         the list. stop_token_ids: tokens that end it.
     include_stop: whether the text includes the string or token that ended it.
@@ -218,9 +239,15 @@ class GenerationOptions(Named):
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
     repetition_penalty: float | None = None
+    logit_bias: Mapping[int | str, float] = dataclasses.field(default_factory=dict)
     seed: int | None = None
     n: int = 1
+    min_tokens: int = 0
+    ignore_eos: bool = False
     stop: str | Sequence[str] = ()
     stop_token_ids: Sequence[int] = ()
     include_stop: bool = False
@@ -238,8 +265,12 @@ class GenerationOptions(Named):
             _check_number(name, getattr(self, name), allowed)
         if self.n is None:
             raise OptionValueError.wrong("n", None, f"an integer from 1 to {MAX_CHOICES}")
-        for name in ("include_stop", "message"):
+        for name in ("include_stop", "message", "ignore_eos"):
             _check_type(name, getattr(self, name), bool)
+        if self.min_tokens > (self.max_new_tokens or INT_32):
+            least = f"at most max_new_tokens, {self.max_new_tokens}"
+            raise OptionValueError.wrong("min_tokens", self.min_tokens, least)
+        _check_bias(self.logit_bias)
         if self.malformed_calls not in get_args(MalformedCalls):
             raise OptionValueError.wrong("malformed_calls", self.malformed_calls, "open or repair")
         _check_stops(self.stop)
@@ -258,9 +289,12 @@ class GenerationOptions(Named):
         return [self.stop] if isinstance(self.stop, str) else list(self.stop)
 
 
-_FRACTIONS = ("temperature", "top_p", "repetition_penalty")
+_PENALTIES = "presence_penalty frequency_penalty repetition_penalty".split()
+_FRACTIONS = ("temperature", "top_p", "min_p", *_PENALTIES)
+# OpenAI's bound on what a row adds to a logit.
+_BIAS = Range(-100, 100)
 _RANGES = {
-    **{name: RANGES[name] for name in (*_FRACTIONS, "n", "seed", "top_k")},
+    **{name: RANGES[name] for name in (*_FRACTIONS, "n", "seed", "top_k", "min_tokens")},
     "logprobs": RANGES["top_logprobs"],
     **dict.fromkeys(("max_new_tokens", "truncate_prompt_tokens"), RANGES["max_tokens"]),
 }
@@ -288,6 +322,23 @@ def _check_token_ids(token_ids: object) -> None:
     if len(items) > MAX_STOP_TOKEN_IDS:
         unit = "token ids"
         raise OptionValueError.too_many("stop_token_ids", len(items), unit, MAX_STOP_TOKEN_IDS)
+
+
+def _check_bias(given: object) -> None:
+    items = list(given.items()) if isinstance(given, Mapping) else [(given, None)]
+    if not all(_is_token_id(token_id) and _is_bias(bias) for token_id, bias in items):
+        allowed = "an object of token ids and numbers from -100 to 100"
+        raise OptionValueError.wrong("logit_bias", given, allowed)
+    if len(items) > MAX_STOP_TOKEN_IDS:
+        raise OptionValueError.too_many("logit_bias", len(items), "token ids", MAX_STOP_TOKEN_IDS)
+
+
+def _is_token_id(value: object) -> bool:
+    return isinstance(value, int | str) and str(value).isdecimal() and int(value) <= INT_32
+
+
+def _is_bias(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and _BIAS.includes(value)
 
 
 def _check_stops(given: object) -> None:

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import hashlib
 import importlib
+import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from ..base.engines import load_engine_module
 from ..base.errors import SetupError
+from ..base.json_types import JsonObject
 from ..parsers.api import Engine, native_parsers
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import linear_parsers, uses_native
 from ..tokenization.detokenizer import read_vocabulary
 from ..tokenization.errors import describe_error
+from ..tokenization.model_files import find_folder
 from .contracts import (
     BACKENDS,
     BackendUnavailableError,
@@ -115,7 +120,8 @@ class Backend(abc.ABC):
 
         Raises `UnknownParserError`, and as `native_parsers`.
         """
-        if self.native is not None and uses_native("auto", names):
+        kind = self.config.postprocess_parsers
+        if (kind != "auto" or self.native is not None) and uses_native(kind, names):
             return native_parsers(self.native, tokenizer, names)
         return linear_parsers(names, read_vocabulary(tokenizer))
 
@@ -153,6 +159,8 @@ ENGINES = {
     "vllm": ("vllm", "VllmBackend"),
     "sglang": ("sglang", "SglangBackend"),
 }
+# The packages whose versions may change an answer.
+PACKAGES = {"hf": ("transformers", "torch"), "vllm": ("vllm",), "sglang": ("sglang",)}
 # The back end without a model.
 REPLAY = ("replay", "backedge.testing.offline", "ReplayBackend")
 
@@ -169,6 +177,27 @@ def backend_class(name: str) -> type[Backend]:
         module = load_engine_module(folder, "offline")
     found: type[Backend] = getattr(module, attribute)
     return found
+
+
+def describe_model(config: ModelLoadConfig) -> JsonObject:
+    """Return what shows that the model or a package has changed, by the names in errors.
+
+    For a folder, this is a digest of its files' names, sizes and times, of config.json, and of the
+    configured template. For a model of the hub it is the revision: its weights may come later.
+    """
+    folder = find_folder(str(config.model), config.revision)
+    digest = hashlib.sha256(folder.name.encode())
+    read = [config.chat_template] if config.chat_template else []
+    if Path(config.model).exists():
+        for path in sorted(each for each in folder.iterdir() if each.is_file()):
+            found = path.stat()
+            digest.update(f"{path.name}\n{found.st_size}\n{found.st_mtime_ns}\n".encode())
+        read.append(folder / "config.json")
+    for path in map(Path, read):
+        digest.update(path.read_bytes() if path.is_file() else b"")
+    names = ("backedge", *PACKAGES.get(config.backend, ()))
+    versions = {name: importlib.metadata.version(name) for name in names}
+    return {"model files": digest.hexdigest()[:16], "versions": versions}
 
 
 def able_backends(capability: str) -> list[str]:

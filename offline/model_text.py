@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +18,12 @@ from ..base.errors import RequestError, SetupError
 from ..base.json_types import JsonObject
 from ..templates.chat_template import (
     CACHED_TEMPLATES,
+    DEFAULT,
     RESERVED,
     convert_messages,
     create_environment,
     format_tools,
+    read_templates,
     reads_content_parts,
 )
 from ..tokenization import TokenizerError, load
@@ -79,6 +82,8 @@ def open_text(config: ModelLoadConfig) -> ModelText:
 
     folder = find_folder(str(config.model), config.revision)
     if has_mistral_tokenizer(folder) and not (folder / "tokenizer.json").is_file():
+        if config.chat_template is not None:
+            raise SetupError("chat_template is not for models whose prompts mistral-common makes.")
         return _open_mistral(folder, config)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(
@@ -90,6 +95,7 @@ def open_text(config: ModelLoadConfig) -> ModelText:
             "check the files of the folder, or set trust_remote_code=True if it has code of its "
             "own."
         ) from error
+    use_template(tokenizer, config)
     files = ModelFolder(
         folder,
         token_id=tokenizer.convert_tokens_to_ids,
@@ -104,6 +110,13 @@ def open_text(config: ModelLoadConfig) -> ModelText:
         files.context_length,
         files.generation_config,
     )
+
+
+def use_template(templates: Any, config: ModelLoadConfig) -> None:
+    """Give a tokenizer or processor the configured template. Raises `SetupError`."""
+    if config.chat_template is not None:
+        found = read_templates(ModelFolder(""), os.fspath(config.chat_template))
+        templates.chat_template = found[DEFAULT]
 
 
 def _open_mistral(folder: Path, config: ModelLoadConfig) -> ModelText:

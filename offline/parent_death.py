@@ -1,15 +1,19 @@
-"""Ends an engine's processes when the process that started them ends, even if it is killed.
+"""Ties an engine's processes to the one that started them: each notices the other's end.
 
 vLLM's would remain and keep the GPU's memory, so a restarted command would find none. SGLang's end
-by themselves.
+by themselves. The other way round vLLM waits for ever, and SGLang kills its caller.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 # Environment variable that tells the engine's processes who started the engine.
 VARIABLE = "BACKEDGE_ENGINE_STARTED_BY"
@@ -20,6 +24,21 @@ INTERVAL_S = 1.0
 def adopt_engine() -> None:
     """Make engine processes that are started from now on end with this process."""
     os.environ[VARIABLE] = str(os.getpid())
+
+
+@contextmanager
+def watch_engine(died: Callable[[], object]) -> Iterator[None]:
+    """Start an engine in this context. died: called in a thread when one of its processes ends."""
+    before = multiprocessing.active_children()
+    yield
+    ends = [child.sentinel for child in multiprocessing.active_children() if child not in before]
+
+    def wait() -> None:
+        multiprocessing.connection.wait(ends)
+        died()
+
+    if ends:
+        threading.Thread(target=wait, name="engine", daemon=True).start()
 
 
 def end_with_parent() -> None:

@@ -202,7 +202,7 @@ class Preparation:
             prompt,
             resolve_sampling(options, self.text.generation_config),
             stops.max_new_tokens,
-            [token_id for token_id in stops.tokens if token_id not in self.text.eos_token_ids],
+            [*stops.tokens.keys() - set(self._find_eos(options))],
             lambda: [Completion(number, setup, _watch(plugins)) for number in range(options.n)],
             grammar=grammar,
         )
@@ -212,10 +212,13 @@ class Preparation:
             options.stop_strings,
             options.stop_token_ids,
             self._vocabulary,
-            self.text.eos_token_ids,
+            self._find_eos(options),
             hides_special=not options.message,
         )
-        return StopPolicy(strings, tokens, options.include_stop, limit)
+        return StopPolicy(strings, tokens, options.include_stop, limit, options.min_tokens)
+
+    def _find_eos(self, options: GenerationOptions) -> Sequence[int]:
+        return () if options.ignore_eos else self.text.eos_token_ids
 
     def _build_grammar(
         self,

@@ -16,7 +16,14 @@ from .completion import Completion
 from .contracts import GenerationOptions, GenerationResult, RowError, RowErrorKind
 
 # For values that neither the options nor the model's generation_config.json define.
-DEFAULTS = {"temperature": 1.0, "top_p": 1.0, "repetition_penalty": 1.0}
+DEFAULTS = {
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "min_p": 0.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "repetition_penalty": 1.0,
+}
 
 
 class RowFailure(Exception):  # noqa: N818 - it carries a row's error and never leaves the engine
@@ -42,14 +49,19 @@ def find_row_error(error: Exception, kind: RowErrorKind, owner: str) -> RowError
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     """An engine's sampling parameters; all are set, so that engines add no defaults.
 
-    top_k: 0 for all tokens. seed: None for any.
+    top_k: 0 for all tokens. logit_bias: pairs of token id and bias. seed: None for any.
     """
 
     temperature: float
     top_p: float
     top_k: int
     min_p: float
+    presence_penalty: float
+    frequency_penalty: float
     repetition_penalty: float
+    logit_bias: tuple[tuple[int, float], ...]
+    min_tokens: int
+    ignore_eos: bool
     seed: int | None
     n: int
     logprobs: int | None
@@ -66,11 +78,11 @@ def resolve_sampling(options: GenerationOptions, config: GenerationConfig) -> Sa
 
     top_k = options.top_k if options.top_k is not None else config.top_k
     return Sampling(
-        temperature=first("temperature"),
-        top_p=first("top_p"),
+        **{name: first(name) for name in DEFAULTS},
         top_k=max(top_k or 0, 0),
-        min_p=config.min_p or 0.0,
-        repetition_penalty=first("repetition_penalty"),
+        logit_bias=tuple((int(each), float(bias)) for each, bias in options.logit_bias.items()),
+        min_tokens=options.min_tokens,
+        ignore_eos=options.ignore_eos,
         seed=options.seed,
         n=options.n,
         logprobs=options.logprobs,

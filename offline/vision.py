@@ -27,7 +27,7 @@ from .contracts import (
     VlmPreprocessOptions,
 )
 from .inference_backend import Backend
-from .model_text import ModelText, apply_template, render_conversation
+from .model_text import ModelText, apply_template, render_conversation, use_template
 from .rows import Prompt, RowFailure
 
 if TYPE_CHECKING:
@@ -217,6 +217,7 @@ class VisionPrompts:
                 f"the processor of {str(config.model)!r} cannot be loaded "
                 f"({describe_error(error)}); install what it requires, or check the folder."
             ) from error
+        use_template(self.processor, config)
         self._options = config.vlm
         # The processor gives its own arguments other names.
         self._variables = find_variables(str(self.processor.chat_template or ""))

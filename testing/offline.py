@@ -57,7 +57,9 @@ class ReplayBackend(Backend):
                 "needs one; name a folder with tokenizer.json and a chat template."
             )
         files = self._files = ModelPrompts(
-            Path(self.config.model), context_length=self.config.max_model_len
+            Path(self.config.model),
+            None if self.config.chat_template is None else str(self.config.chat_template),
+            context_length=self.config.max_model_len,
         )
         self._recordings = Recordings(files, read_transcripts(self._folder))
         return ModelText(

@@ -11,6 +11,8 @@ import asyncio
 import inspect
 import itertools
 import json
+import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -20,7 +22,7 @@ from ...base.limits import MAX_HELD_ROWS
 from ...base.seams import check_seams, rows_of
 from ...guided.call_policy import to_tag_format
 from ...offline.completion import Completion, TokenLogprobs
-from ...offline.contracts import ModelLoadConfig, check_names
+from ...offline.contracts import EngineDiedError, ModelLoadConfig, check_names
 from ...offline.inference_backend import (
     GUIDED,
     LOGPROBS,
@@ -30,6 +32,7 @@ from ...offline.inference_backend import (
     needs,
 )
 from ...offline.model_text import ModelText, open_text
+from ...offline.parent_death import watch_engine
 from ...offline.plugins.base import Plugin
 from ...offline.rows import Row, find_row_error
 from ...parsers.api import Engine
@@ -39,7 +42,7 @@ from . import seams
 # Fields of the configuration by SGLang's names, and arguments that this back end sets.
 CONFIGURED = set(
     "model_path dtype revision trust_remote_code context_length skip_tokenizer_init "
-    "incremental_streaming_output".split()
+    "incremental_streaming_output custom_sigquit_handler".split()
 )
 # Number of tokens between two outputs of a row that is read as a whole.
 WHOLE = 1 << 30
@@ -63,6 +66,7 @@ class SglangBackend(Backend):
         check_names("SGLang", config.engine_args, list_arguments())
         self.engine: Any = None
         self._eos_token_ids: Sequence[int] = ()
+        self._death = asyncio.Event()
 
     @override
     def can(self, capability: str) -> bool:
@@ -82,7 +86,8 @@ class SglangBackend(Backend):
         import sglang
 
         config = self.config
-        with loads("SGLang", config.model):
+        on_sigterm = signal.getsignal(signal.SIGTERM)
+        with watch_engine(self._end_wait), loads("SGLang", config.model):
             self.engine = sglang.Engine(
                 **{
                     "log_level": "error",
@@ -94,9 +99,25 @@ class SglangBackend(Backend):
                     # Without a tokenizer SGLang supports no grammars.
                     "skip_tokenizer_init": False,
                     "incremental_streaming_output": True,
+                    # SGLang's own handler kills this process.
+                    "custom_sigquit_handler": signal.SIG_IGN,
                     **config.engine_args,
                 }
             )
+        self.engine.loop.run_until_complete(self._take_signals_back(on_sigterm))
+
+    async def _take_signals_back(self, on_sigterm: Any) -> None:
+        """Undo what SGLang would do to this process's signals at the first request."""
+        # This uses the running loop, which must be the engine's.
+        self.engine.tokenizer_manager.auto_create_handle_loop()
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in ((signal.SIGTERM, on_sigterm), (signal.SIGQUIT, signal.SIG_IGN)):
+                self.engine.loop.remove_signal_handler(number)
+                signal.signal(number, handler)
+
+    def _end_wait(self) -> None:
+        if self.engine is not None:
+            self.engine.loop.call_soon_threadsafe(self._death.set)
 
     @override
     def close(self) -> None:
@@ -108,6 +129,7 @@ class SglangBackend(Backend):
     def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
         loop = self.engine.loop
         running: dict[asyncio.Task[None], Row] = {}
+        death = loop.create_task(self._death.wait())
         try:
             while True:
                 for row in itertools.islice(rows, MAX_HELD_ROWS - len(running)):
@@ -117,17 +139,18 @@ class SglangBackend(Backend):
                         yield row
                 if not running:
                     return
-                waiting = asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                waiting = asyncio.wait({*running, death}, return_when=asyncio.FIRST_COMPLETED)
                 done, _ = loop.run_until_complete(waiting)
+                if death in done:
+                    raise EngineDiedError("SGLang")
                 for task in done:
                     row = running.pop(task)
                     _read_failure(task, row)
                     yield row
         finally:
-            for task in running:
+            for task in {*running, death}:
                 task.cancel()
-            if running:
-                loop.run_until_complete(asyncio.wait(running))
+            loop.run_until_complete(asyncio.wait({*running, death}))
 
     async def _run(self, row: Row) -> None:
         tasks = [asyncio.ensure_future(self._run_choice(row, choice)) for choice in row.completions]
@@ -177,10 +200,16 @@ class SglangBackend(Backend):
             "top_p": sampling.top_p,
             "top_k": sampling.top_k or -1,
             "min_p": sampling.min_p,
+            "presence_penalty": sampling.presence_penalty,
+            "frequency_penalty": sampling.frequency_penalty,
             "repetition_penalty": sampling.repetition_penalty,
+            "logit_bias": {str(each): bias for each, bias in sampling.logit_bias} or None,
             "max_new_tokens": row.max_new_tokens,
+            "min_new_tokens": sampling.min_tokens,
+            "ignore_eos": sampling.ignore_eos,
             "stop_token_ids": [*self._eos_token_ids, *row.stop_token_ids],
-            "stream_interval": 1 if row.needs_steps else WHOLE,
+            # It ignores stop tokens as well if it ignores the model's own.
+            "stream_interval": 1 if row.needs_steps or sampling.ignore_eos else WHOLE,
         }
         if sampling.seed is not None:
             params["sampling_seed"] = sampling.seed + index

@@ -126,6 +126,10 @@ called async_generate(*, input_ids, sampling_params, return_logprob, top_logprob
     why: Engine.generate returns only when a whole row is done
     without: rows cannot run side by side
     used_in: offline.py:SglangBackend.generate offline.py:SglangBackend._run_choice
+called sglang.srt.managers.tokenizer_manager:TokenizerManager.auto_create_handle_loop(self)
+    why: SGLang takes the process's signals with the first request, to kill it if a process ends
+    without: a batch whose engine dies is killed instead of ended
+    used_in: offline.py:SglangBackend._take_signals_back
 called sglang.srt.sampling.sampling_params:SamplingParams(*, stream_interval, sampling_seed)
     why: SGLang has one interval for all requests unless a request says it
     without: each row comes token by token

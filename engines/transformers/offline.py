@@ -18,7 +18,13 @@ from typing_extensions import override
 
 from ...base.errors import SetupError
 from ...base.seams import check_seams, rows_of
-from ...offline.contracts import ModelLoadConfig, OptionValueError, RowError, check_names
+from ...offline.contracts import (
+    EngineDiedError,
+    ModelLoadConfig,
+    OptionValueError,
+    RowError,
+    check_names,
+)
 from ...offline.inference_backend import (
     GUIDED,
     LOGITS,
@@ -29,7 +35,7 @@ from ...offline.inference_backend import (
 )
 from ...offline.model_text import ModelText, open_text
 from ...offline.plugins.base import Plugin
-from ...offline.rows import Prompt, Row, Sampling, find_row_error
+from ...offline.rows import Prompt, Row, RowFailure, Sampling, find_row_error
 from ...offline.vision import VisionBackend, has_vision, join_inputs
 from ...tokenization.errors import describe_error
 from ...tokenization.model_files import find_folder
@@ -149,6 +155,7 @@ class HfBackend(VisionBackend):
         for row in rows:
             try:
                 if row.error is None:
+                    self._check_bias(row)
                     self._compile(row)
                     groups.setdefault(build_key(row), []).append(row)
                     waiting += 1
@@ -165,6 +172,19 @@ class HfBackend(VisionBackend):
         for key, group in groups.items():
             yield from self._generate_group(key, group)
 
+    @property
+    def _vocabulary_size(self) -> int:
+        """The number of the model's logits."""
+        size: int = self.model.config.get_text_config().vocab_size
+        return size
+
+    def _check_bias(self, row: Row) -> None:
+        """Raise `RowFailure` for a token that the model lacks, which would end the device."""
+        for token_id, _ in row.sampling.logit_bias:
+            if token_id >= self._vocabulary_size:
+                model = f"the model has those below {self._vocabulary_size:,}"
+                raise RowFailure("request", f"logit_bias has token {token_id}; {model}.")
+
     def _compile(self, row: Row) -> None:
         """Compile a row's grammar, which is cached. Raises what fails the row."""
         if row.grammar is None:
@@ -173,8 +193,7 @@ class HfBackend(VisionBackend):
             from .offline_hooks import Grammars
 
             assert self._text is not None, "not opened"  # noqa: S101 - narrows the type
-            size = self.model.config.get_text_config().vocab_size
-            self._grammars = Grammars(self._text.tokenizer, size)
+            self._grammars = Grammars(self._text.tokenizer, self._vocabulary_size)
         self._grammars.compile(row.grammar)
 
     def _generate_group(self, key: GroupKey, rows: list[Row]) -> Iterator[Row]:
@@ -185,7 +204,7 @@ class HfBackend(VisionBackend):
             self._generate_together(key, rows)
         except Exception as error:
             if has_lost_device(error):
-                raise
+                raise EngineDiedError("torch") from error
             failure = error
         else:
             yield from rows
@@ -246,8 +265,7 @@ class HfBackend(VisionBackend):
         from . import offline_hooks as hf_hooks
 
         processors: list[Any] = [] if recorder is None else [recorder]
-        if key.sampling.repetition_penalty != 1.0:
-            processors.append(hf_hooks.RepetitionPenalty(key.sampling.repetition_penalty, mask))
+        processors += hf_hooks.build_penalties(key.sampling, mask, self._find_stops(key))
         processors += [
             processor
             for plugin in self.batch_plugins
@@ -266,7 +284,8 @@ class HfBackend(VisionBackend):
 
     def _find_stops(self, key: GroupKey) -> list[int]:
         assert self._text is not None, "not opened"  # noqa: S101 - narrows the type
-        return [*self._text.eos_token_ids, *key.stop_token_ids]
+        eos = () if key.sampling.ignore_eos else self._text.eos_token_ids
+        return [*eos, *key.stop_token_ids]
 
     def _join_images(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
         """Return the tensors of the prompts' images, on the model's device."""
@@ -292,7 +311,8 @@ class HfBackend(VisionBackend):
             do_sample=samples,
             num_beams=1,
             repetition_penalty=1.0,
-            eos_token_id=self._find_stops(key) or None,
+            # Without any, transformers would take the model's own.
+            eos_token_id=self._find_stops(key) or self._vocabulary_size,
             pad_token_id=self._pad_token_id,
             **(warpers if samples else {}),
         )

@@ -95,27 +95,53 @@ def _build_logprobs(
     return TokenLogprobs([own], [alternatives])
 
 
-class RepetitionPenalty:
-    """A logits processor that penalizes tokens of prompt and answer, but not padding.
+class Penalties:
+    """A logits processor for biases, and for penalties of tokens of prompt and answer.
 
-    The one in transformers also counts padding, and therefore the end-of-sequence token if it
+    The ones in transformers also count padding, and therefore the end-of-sequence token if it
     is used for padding.
 
     mask: of the padded prompts, shape (rows, tokens).
     """
 
-    def __init__(self, penalty: float, mask: torch.Tensor) -> None:
-        self._penalty = penalty
-        self._mask = mask.bool()
+    def __init__(self, sampling: Sampling, mask: torch.Tensor) -> None:
+        self._sampling = sampling
+        self._mask = mask.float()
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return the changed logits, shape (rows, vocabulary)."""
-        answer = input_ids.shape[1] - self._mask.shape[1]
-        counts = torch.nn.functional.pad(self._mask, (0, answer), value=True)
-        seen = torch.zeros_like(scores, dtype=torch.int32)
-        seen.scatter_add_(1, input_ids, counts.to(torch.int32))
-        penalized = torch.where(scores < 0, scores * self._penalty, scores / self._penalty)
-        return torch.where(seen > 0, penalized, scores)
+        changed, sampling, length = scores.float().clone(), self._sampling, self._mask.shape[1]
+        if sampling.logit_bias:
+            token_ids, biases = zip(*sampling.logit_bias, strict=True)
+            changed[:, list(token_ids)] += torch.tensor(biases, device=scores.device)
+        answer = input_ids[:, length:]
+        counts = torch.zeros_like(changed)
+        counts.scatter_add_(1, answer, torch.ones_like(answer, dtype=changed.dtype))
+        seen = counts.scatter_add(1, input_ids[:, :length], self._mask) > 0
+        penalty = sampling.repetition_penalty
+        penalized = torch.where(changed < 0, changed * penalty, changed / penalty)
+        changed = torch.where(seen, penalized, changed)
+        changed -= sampling.frequency_penalty * counts + sampling.presence_penalty * (counts > 0)
+        return changed.to(scores.dtype)
+
+
+def build_penalties(sampling: Sampling, mask: torch.Tensor, stops: list[int]) -> list[Any]:
+    """Return the logits processors for biases, penalties and the least number of tokens.
+
+    mask: as for `Penalties`. stops: tokens that end the answer.
+    """
+    import transformers
+
+    found: list[Any] = []
+    penalties = sampling.presence_penalty, sampling.frequency_penalty
+    if sampling.logit_bias or any(penalties) or sampling.repetition_penalty != 1:
+        found.append(Penalties(sampling, mask))
+    if sampling.min_tokens:
+        length = mask.shape[1]
+        found.append(
+            transformers.MinNewTokensLengthLogitsProcessor(length, sampling.min_tokens, stops)
+        )
+    return found
 
 
 class SeededSampler:

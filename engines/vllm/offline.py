@@ -6,6 +6,7 @@ the engine's request as soon as the core finds its end; the others get all token
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -18,7 +19,13 @@ from typing_extensions import override
 from ...base.limits import MAX_HELD_ROWS
 from ...base.seams import check_seams, rows_of
 from ...offline.completion import Completion, TokenLogprobs
-from ...offline.contracts import ModelLoadConfig, PluginError, RowError, check_names
+from ...offline.contracts import (
+    EngineDiedError,
+    ModelLoadConfig,
+    PluginError,
+    RowError,
+    check_names,
+)
 from ...offline.inference_backend import (
     GUIDED,
     LOGITS,
@@ -29,7 +36,7 @@ from ...offline.inference_backend import (
     needs,
 )
 from ...offline.model_text import ModelText, open_text
-from ...offline.parent_death import adopt_engine
+from ...offline.parent_death import adopt_engine, watch_engine
 from ...offline.plugins.base import Plugin
 from ...offline.rows import Row, find_row_error
 from ...offline.vision import VisionBackend
@@ -96,7 +103,7 @@ class VllmBackend(VisionBackend):
             if (processor := plugin.logits_processor(self.name)) is not None
         ]
         adopt_engine()
-        with loads("vLLM", config.model):
+        with watch_engine(self._end_wait), loads("vLLM", config.model):
             self.llm = LLM(
                 model=str(config.model),
                 dtype=config.dtype,
@@ -107,6 +114,13 @@ class VllmBackend(VisionBackend):
                 **config.engine_args,
             )
 
+    def _end_wait(self) -> None:
+        """Let a `step` raise that waits for an engine that no longer exists."""
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        if self.llm is not None:
+            self.llm.llm_engine.engine_core.outputs_queue.put(EngineDeadError())
+
     @override
     def close(self) -> None:
         llm, self.llm = self.llm, None
@@ -115,6 +129,8 @@ class VllmBackend(VisionBackend):
 
     @override
     def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
+        from vllm.v1.engine.exceptions import EngineDeadError
+
         running = _Requests(self.llm.llm_engine, self._build_prompt)
         try:
             while True:
@@ -127,8 +143,11 @@ class VllmBackend(VisionBackend):
                 if not running.rows:
                     return
                 running.step()
+        except EngineDeadError as error:
+            raise EngineDiedError("vLLM") from error
         finally:
-            running.abort()
+            with contextlib.suppress(EngineDeadError):
+                running.abort()
 
     def _build_prompt(self, row: Row) -> dict[str, Any]:
         """Return the prompt in vLLM's form; for an image, vLLM computes the tokens."""
@@ -231,7 +250,12 @@ def build_params(row: Row, index: int) -> Any:
         top_p=sampling.top_p,
         top_k=sampling.top_k,
         min_p=sampling.min_p,
+        presence_penalty=sampling.presence_penalty,
+        frequency_penalty=sampling.frequency_penalty,
         repetition_penalty=sampling.repetition_penalty,
+        logit_bias=dict(sampling.logit_bias) or None,
+        min_tokens=sampling.min_tokens,
+        ignore_eos=sampling.ignore_eos,
         # As vLLM does for n choices: each has its own seed.
         seed=None if sampling.seed is None else sampling.seed + index,
         max_tokens=row.max_new_tokens,

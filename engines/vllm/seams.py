@@ -118,7 +118,11 @@ read vllm.v1.engine.llm_engine:LLMEngine.engine_core
 called vllm.v1.engine.exceptions:EngineDeadError
     why: vLLM raises it when its engine has ended, and other errors for rows that it refuses
     without: each row fails instead of the batch
-    used_in: offline.py:_Requests.add
+    used_in: offline.py:_Requests.add offline.py:VllmBackend.generate
+read vllm.v1.engine.core_client:SyncMPClient.outputs_queue
+    why: vLLM waits there for ever if its engine's process is killed
+    without: a batch whose engine dies does not end
+    used_in: offline.py:VllmBackend._end_wait
 """,
 )
 FRONTEND = read_table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 from typing_extensions import override
@@ -11,13 +12,21 @@ from ..completion import TextWatcher
 from .base import Plugin
 
 CLOSING = {"{": "}", "[": "]"}
+_DELIMITERS = frozenset(' \t\r\n,:{}[]"')
+_SCALAR = re.compile(r"(?:-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)?")
 
 
 class JsonScanner:
-    """Follows the brackets of JSON, one character at a time, strings and escapes included."""
+    """Follows the brackets of JSON, one character at a time, strings and escapes included.
+
+    start: number of characters before the outermost open bracket, or before the last one.
+    """
 
     def __init__(self) -> None:
+        self.start = 0
+        self._fed = 0
         self._open: list[str] = []
+        self._word = ""
         self._in_string = False
         self._escaped = False
 
@@ -29,15 +38,19 @@ class JsonScanner:
     def feed(self, char: str) -> bool:
         """Process a character; return whether it closed the outermost bracket.
 
-        A bracket that closes another one than the last proves that this is not JSON; the scanner
-        then looks for the next beginning.
+        A bracket that closes another one than the last, or a word outside of strings that is no
+        JSON, proves that this is not JSON; the scanner then looks for the next beginning.
         """
+        self._fed += 1
         if self._in_string:
             self._read_string(char)
-        elif char in CLOSING:
-            self._open.append(char)
-        elif self._open:
-            return self._read_inside(char)
+        elif self._open and char not in _DELIMITERS:
+            self._word += char
+        else:
+            word, self._word = self._word, ""
+            if not _SCALAR.fullmatch(word):
+                self._open.clear()
+            return self._read_delimiter(char)
         return False
 
     def _read_string(self, char: str) -> None:
@@ -48,8 +61,14 @@ class JsonScanner:
         elif char == '"':
             self._in_string = False
 
-    def _read_inside(self, char: str) -> bool:
-        if char == '"':
+    def _read_delimiter(self, char: str) -> bool:
+        if char in CLOSING:
+            if not self._open:
+                self.start = self._fed - 1
+            self._open.append(char)
+        elif not self._open:
+            pass
+        elif char == '"':
             self._in_string = True
         elif char == CLOSING[self._open[-1]]:
             self._open.pop()
@@ -76,12 +95,16 @@ class JsonWatcher(TextWatcher):
 
     def __init__(self) -> None:
         self._scanner = JsonScanner()
+        self._read: list[str] = []
 
     @override
     def feed(self, text: str) -> int | None:
         for count, char in enumerate(text, 1):
+            self._read.append(char)
             if self._scanner.feed(char):
-                return count
+                value = "".join(self._read[self._scanner.start :])
+                if normalize(value) is not None:
+                    return count
         return None
 
 

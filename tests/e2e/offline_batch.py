@@ -21,7 +21,7 @@ from backedge.offline import (
     VlmPreprocessOptions,
 )
 
-from tests.offline.batches import PARSED, ask, request
+from tests.offline.batches import PARSED, ask, letters, request
 from tests.offline.guided_rows import CASES as GUIDED
 from tests.offline.stop_matrix import CASES as STOPS
 from tests.offline.vision_rows import BUDGET, rows
@@ -48,6 +48,23 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
 }
 ALL = list(TRANSCRIPTS.values())
+# What a row may ask for, in part, and all of it in greedy answers; 11 is a token of the answer,
+# and 553 ends it.
+FEW = {"stop": [], "max_new_tokens": 24}
+OPTIONS: list[dict[str, Any]] = [
+    {"presence_penalty": 2.0},
+    {"frequency_penalty": 2.0},
+    {"repetition_penalty": 2.0},
+    {"presence_penalty": -2.0, "frequency_penalty": -1.0, "repetition_penalty": 0.5, **FEW},
+    {"logit_bias": {"11": -100}, **FEW},
+    {"logit_bias": {"11": 100}, **FEW},
+    {"logit_bias": {"11": 18}, "frequency_penalty": 2.0, **FEW},
+    {"logit_bias": {"553": 100}, "min_tokens": 9, **FEW},
+    {"ignore_eos": True, "stop": [], "max_new_tokens": 40},
+    {"ignore_eos": True, "stop": [], "stop_token_ids": [11], "max_new_tokens": 40},
+    {"min_p": 0.5},
+    {"chat_template_kwargs": {"reasoning_effort": "low"}},
+]
 COMMA_SEED = 4711
 COMMAS = GenerationOptions(max_new_tokens=4, temperature=0, seed=COMMA_SEED)
 
@@ -59,6 +76,7 @@ class Results(msgspec.Struct):
     stops: list[GenerationResult]
     guided: list[GenerationResult] = []
     commas: list[GenerationResult] = []
+    options: list[GenerationResult] = []
     images: list[GenerationResult] = []
 
 
@@ -83,6 +101,8 @@ def generate(backend: str, vision_model: str | None = None) -> Results:
         )
         if backend != "replay":
             results.guided = engine.generate_text_batch([case.row for case in GUIDED])
+            rows = [letters(number, **some) for number, some in enumerate(OPTIONS)]
+            results.options = engine.generate_text_batch(rows)
         if backend == "vllm":
             results.commas = engine.generate_text_batch([ask("Hi", options=COMMAS)])
     if vision_model is not None and backend != "sglang":

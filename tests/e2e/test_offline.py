@@ -14,7 +14,7 @@ import pytest
 from backedge.offline.contracts import CapabilityError
 
 from examples.make_vision_model import make
-from tests.e2e.offline_batch import ALL, Results, build_engine, generate
+from tests.e2e.offline_batch import ALL, OPTIONS, Results, build_engine, generate
 from tests.offline.batches import message
 from tests.offline.guided_rows import CASES as GUIDED
 from tests.offline.stop_matrix import CASES
@@ -106,6 +106,15 @@ def test_answers_are_what_holds_them(generated: Results) -> None:
 def test_answers_that_are_held_are_the_same_with_all_engines(run: Run) -> None:
     texts = [[result.text for result in run(backend).guided] for backend in ENGINES]
     assert texts[0] == texts[1] == texts[2]
+
+
+def test_options_of_rows_give_the_same_text_with_all_engines(run: Run) -> None:
+    found = [
+        [(result.token_ids, result.finish_reason, result.error) for result in run(each).options]
+        for each in ENGINES
+    ]
+    assert found[0] == found[1] == found[2]
+    assert len({str(each) for each in found[0]}) > len(OPTIONS) // 2
 
 
 def test_a_plugin_changes_logits_in_vllm_where_it_is_to(run: Run) -> None:

@@ -20,7 +20,7 @@ from tools.offline import CPU_ARGUMENTS, PARSERS
 
 # The shortest answer, in more rows than the engine holds at once and ends before the signal comes.
 SHORT = TRANSCRIPTS["cut_text"]
-MANY = 3000
+MANY = 2200
 # With SGLang: a stop string, a limit, calls, one of them forced, a schema. `test_offline` has all.
 NAMES = ("stop_string", "cut_text", "tool_call", "named_choice", "json_schema_reasoning")
 TIMEOUT_S = 400
@@ -83,14 +83,32 @@ def test_ctrl_c_lets_the_rows_finish_and_the_same_command_goes_on(tmp_path: Path
     assert " tokens/s, " in last
 
 
+def find_child(parent: int, name: bytes) -> int:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    [found] = [int(pid) for pid in children if name in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return found
+
+
 def test_rows_of_each_kind_with_sglang(tmp_path: Path) -> None:
+    """The scheduler dies in the first run; SGLang would kill our process as well."""
     rows = [batch_row(number, TRANSCRIPTS[name]) for number, name in enumerate(NAMES)]
-    source, output = write_batch(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"
+    long = batch_row(len(NAMES), SHORT)
+    long["body"] |= {"max_tokens": 500, "ignore_eos": True}
+    source, output = write_batch(tmp_path / "in.jsonl", [*rows, long]), tmp_path / "out.jsonl"
     log = tmp_path / "log"
     command = build_engine_command("sglang", ARGUMENTS["sglang"], source, output)
+    process = start(command, log)
+    while process.poll() is None and not (output.exists() and output.stat().st_size):
+        time.sleep(0.05)
+    os.kill(find_child(process.pid, b"scheduler"), signal.SIGKILL)
+    assert process.wait(10) == 1, log.read_text()[-4000:]
+    assert "the engine died: SGLang's own messages are in the log above." in log.read_text()
     assert start(command, log).wait(TIMEOUT_S) == 0, log.read_text()[-4000:]
     answers = read_answers(output)
-    assert read_numbers(answers) == list(range(len(NAMES)))
+    assert read_numbers(answers) == list(range(len(NAMES) + 1))
+    [whole] = [each for each in answers if each["custom_id"] == long["custom_id"]]
+    answers.remove(whole)
+    assert whole["response"]["body"]["usage"]["completion_tokens"] == 500
     for answer in answers:
         [choice] = answer["response"]["body"]["choices"]
         name = NAMES[int(answer["custom_id"].removeprefix("row-"))]

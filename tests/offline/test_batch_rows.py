@@ -64,6 +64,28 @@ def test_a_plain_row_has_the_options_of_a_body(start: dict[str, Any]) -> None:
         READER.read({**start, "n": 1000}, 1)
 
 
+def test_rows_say_what_servers_accept() -> None:
+    fields: dict[str, Any] = {
+        "min_p": 0.1,
+        "presence_penalty": 1,
+        "frequency_penalty": -1,
+        "min_tokens": 2,
+        "logit_bias": {"7": -100},
+        "ignore_eos": True,
+    }
+    neutral = {"best_of": 1, "echo": False, "skip_special_tokens": True, "length_penalty": 1.0}
+    read = READER.read(batch_row(**fields, **neutral, reasoning_effort="low"), 1).options
+    expected = dataclasses.replace(
+        OPTIONS, chat_template_kwargs={"reasoning_effort": "low"}, **fields
+    )
+    assert read == expected
+    assert fail(batch_row(best_of=2)) == (
+        "request",
+        "`body.best_of` is not supported here; leave it out.",
+    )
+    assert "`reasoning_effort` must be a string" in fail(batch_row(reasoning_effort=5))[1]
+
+
 def test_what_holds_an_answer_of_any_row() -> None:
     fields: dict[str, Any] = {"response_format": {"type": "json_object"}}
     expected = TextGenerationRequest(messages=MESSAGES, id="a", **fields)
@@ -123,7 +145,7 @@ def test_every_option_of_a_body_exists() -> None:
     [
         (batch_row(model="other"), "`body.model` must be tiny or models/tiny, not 'other'."),
         (batch_row(stream=True), "`body.stream` must be false, not True."),
-        (batch_row(logit_bias={"1": 2}), "`body.logit_bias` is not supported here; leave"),
+        (batch_row(prompt_logprobs=1), "`body.prompt_logprobs` is not supported here; leave"),
         (batch_row(max_tokens=0), "`max_new_tokens` must be an integer"),
         (batch_row(temperature="hot"), "`temperature` must be a number"),
         (batch_row(stop=[""]), "`stop` must be one or more non-empty strings"),

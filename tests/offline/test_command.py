@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from backedge.offline import command as command_module
 from backedge.offline.command import load_plugin
+from backedge.offline.contracts import EngineDiedError
 from backedge.testing.offline import ReplayBackend
 from backedge.testing.transcripts import Recordings
 
@@ -29,7 +31,7 @@ from tests.offline.batch_files import (
     run_here,
     write_rows,
 )
-from tests.support import TRANSCRIPTS
+from tests.support import TINY_MODEL, TRANSCRIPTS
 
 
 @pytest.fixture
@@ -109,6 +111,32 @@ def test_nothing_is_done_twice(
     assert run(source, output) == 0
     assert output.read_bytes() == before
     assert "30 of 30 rows already have a result in" in capsys.readouterr().err
+
+
+def test_answers_are_put_into_the_order_of_the_input(source: Path, output: Path) -> None:
+    assert run(source, output) == 0
+    lines = output.read_bytes().splitlines(keepends=True)
+    output.write_bytes(b"".join(reversed(lines[:20])))
+    assert run(source, output, "--in-order") == 0
+    assert output.read_bytes().splitlines(keepends=True) == lines
+    assert sorted(path.name for path in output.parent.iterdir()) == [
+        "in.jsonl",
+        "out.jsonl",
+        "out.jsonl.run",
+    ]
+
+
+def test_a_model_that_changed_is_refused(
+    source: Path, output: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(TINY_MODEL, model)
+    assert run(source, output, "--model", str(model)) == 0
+    assert run(source, output, "--model", str(model)) == 0
+    os.utime(model / "model.safetensors", (1, 1))
+    capsys.readouterr()
+    assert run(source, output, "--model", str(model)) == 2
+    assert "was started with other settings (model files " in capsys.readouterr().err
 
 
 def test_rows_that_are_added_are_done(source: Path, output: Path) -> None:
@@ -206,7 +234,7 @@ def add_image(source: Path, _: Path) -> None:
 
 
 REFUSALS: list[tuple[str, Callable[[Path, Path], None], tuple[str, ...], str]] = [
-    ("unknown flag", nothing, ("--temprature", "1"), "Did you mean '--temperature'?"),
+    ("unknown flag", nothing, ("--temprature", "1"), "'--temperature'"),
     ("bad value", nothing, ("--temperature", "-1"), "--temperature: `temperature` must be"),
     ("parser", nothing, ("--tool-call-parser", "hermez"), "'hermez' is not known"),
     ("engine", nothing, ("--engine-args", "token_per_step=1"), "did you mean 'tokens_per_step'?"),
@@ -272,11 +300,11 @@ def fail_to_load(_: ReplayBackend) -> None:
     raise RuntimeError("no memory for the weights")
 
 
-def fail_after_five(real: Any) -> Any:
+def fail_after(count: int, error: Exception, real: Any) -> Any:
     def generate(self: ReplayBackend, rows: Any) -> Any:
         for number, row in enumerate(real(self, rows)):
-            if number == 5:
-                raise RuntimeError("the engine died")
+            if number == count:
+                raise error
             yield row
 
     return generate
@@ -292,15 +320,34 @@ def test_an_engine_that_cannot_start(
     assert "nothing was generated." in shown
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("no idea"), "RuntimeError: no idea"),
+        (EngineDiedError("vLLM"), "the engine died: vLLM's own messages are in the log above.\n"),
+    ],
+)
+@pytest.mark.parametrize("rows", [0, 5])
 def test_an_engine_that_dies_is_gone_on_with(
-    source: Path, output: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    error: Exception,
+    said: str,
+    rows: int,
+    source: Path,
+    output: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(ReplayBackend, "generate", fail_after_five(ReplayBackend.generate))
-        assert run(source, output) == 1
+        failing = fail_after(rows, error, ReplayBackend.generate)
+        patch.setattr(ReplayBackend, "generate", failing)
+        code = run(source, output)
     shown = capsys.readouterr().err
-    assert "RuntimeError: the engine died" in shown
-    assert f"aborted; {output} has 5 rows, and the same command resumes from there." in shown
+    assert said in shown
+    if rows or isinstance(error, EngineDiedError):
+        assert code == 1
+        assert f"aborted; {output} has {rows} rows, and the same command resumes" in shown
+    else:
+        assert code == 2
     assert run(source, output) == 0
     assert len(read_answers(output)) == 30
 

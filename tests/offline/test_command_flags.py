@@ -32,6 +32,8 @@ GIVEN = {
     "revision": (["main"], "main"),
     "trust_remote_code": ([], True),
     "max_model_len": (["64"], 64),
+    "chat_template": (["t.jinja"], "t.jinja"),
+    "postprocess_parsers": (["native"], "native"),
     "engine_args": (["a=1", "b=x", 'c={"d": [null]}', "e=f=g"], None),
     "fallback_backend": (["hf"], "hf"),
     "max_pixels": (["9"], 9),
@@ -41,7 +43,13 @@ GIVEN = {
     "temperature": (["0.5"], 0.5),
     "top_p": (["0.9"], 0.9),
     "top_k": (["-1"], -1),
+    "min_p": (["0.1"], 0.1),
+    "presence_penalty": (["-1.5"], -1.5),
+    "frequency_penalty": (["0.5"], 0.5),
     "repetition_penalty": (["1.5"], 1.5),
+    "logit_bias": (["7=-1.5"], {"7": -1.5}),
+    "min_tokens": (["3"], 3),
+    "ignore_eos": ([], True),
     "seed": (["7"], 7),
     "n": (["2"], 2),
     "stop": (["a", "-b"], ["a", "-b"]),
@@ -63,7 +71,8 @@ def flag(name: str) -> str:
 
 
 def parse_command(arguments: Sequence[str]) -> Command:
-    return read_command(offline.make_context("offline", list(arguments)).params)
+    context = offline.make_context("offline", list(arguments), **offline.context_settings)
+    return read_command(context.params)
 
 
 @pytest.mark.parametrize("name", GIVEN)
@@ -104,6 +113,14 @@ def test_other_flags() -> None:
     assert command.settings["--shard"] == "2/8"
 
 
+def test_flags_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BACKEDGE_OFFLINE_TOP_P", "0.5")
+    monkeypatch.setenv("BACKEDGE_OFFLINE_INCLUDE_STOP", "1")
+    command = parse_command(NEEDED)
+    assert (command.options.top_p, command.options.include_stop) == (0.5, True)
+    assert parse_command([*NEEDED, "--top-p", "0.6"]).options.top_p == 0.6
+
+
 def test_a_parser_s_name_asks_for_a_message() -> None:
     assert parse_command([*NEEDED, "--tool-call-parser", "hermes"]).options.message
 
@@ -128,7 +145,10 @@ def test_a_folder_is_the_same_from_everywhere(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--temprature", "1"], "No such option '--temprature'. Did you mean '--temperature'?"),
+        (
+            ["--temprature", "1"],
+            "No such option '--temprature'. (Did you mean one of: '--chat-template', '--temp",
+        ),
         (["--max-tokens=5"], "No such option '--max-tokens'."),
         (
             ["--tool-call", "hermes"],

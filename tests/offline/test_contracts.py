@@ -58,6 +58,17 @@ BAD_OPTIONS = [
     ({"logprobs": 21}, "not 21.", "`logprobs` must be an integer from 0 to 20"),
     ({"include_stop": 1}, "not 1.", "`include_stop` must be of type bool"),
     ({"chat_template_kwargs": [1]}, "not [1].", "`chat_template_kwargs` must be a mapping"),
+    ({"min_p": 1.5}, "not 1.5.", "`min_p` must be a number from 0 to 1"),
+    ({"presence_penalty": -3}, "not -3.", "`presence_penalty` must be a number from -2 to 2"),
+    ({"frequency_penalty": "1"}, "not '1'.", "`frequency_penalty` must be a number"),
+    ({"min_tokens": -1}, "not -1.", "`min_tokens` must be an integer from 0"),
+    ({"min_tokens": 5, "max_new_tokens": 4}, "not 5.", "`min_tokens` must be at most max_new"),
+    ({"ignore_eos": 1}, "not 1.", "`ignore_eos` must be of type bool"),
+    ({"logit_bias": {"a": 1}}, "not {'a': 1}.", "`logit_bias` must be an object of token ids"),
+    ({"logit_bias": {-1: 1}}, "not {-1: 1}.", "`logit_bias` must be an object of token ids"),
+    ({"logit_bias": {1: 101}}, "not {1: 101}.", "and numbers from -100 to 100"),
+    ({"logit_bias": {1: float("nan")}}, "not {1: nan}.", "and numbers from -100 to 100"),
+    ({"logit_bias": 5}, "not 5.", "`logit_bias` must be an object of token ids"),
     ({"tool_call_parser": "hermes"}, "`message` must be true", "where tool_call_parser"),
 ]
 
@@ -76,6 +87,7 @@ BAD_MODELS = [
     ({"fallback_backend": "x"}, "`fallback_backend` must be"),
     ({"max_model_len": 1}, "`max_model_len` must be"),
     ({"engine_args": ["a"]}, "`engine_args` must be"),
+    ({"postprocess_parsers": "x"}, "`postprocess_parsers` must be one of auto, linear, native"),
     ({"trust_remote_code": "no"}, "`trust_remote_code` must be"),
     ({"vlm": {"max_pixels": 1}}, "`vlm` must be"),
 ]

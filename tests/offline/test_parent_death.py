@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
+import threading
+import time
 import tomllib
 
 import pytest
-from backedge.offline.parent_death import VARIABLE, end_with_parent
+from backedge.offline.parent_death import VARIABLE, end_with_parent, watch_engine
 
 from tools.stack import ROOT
 
@@ -55,6 +58,23 @@ def test_the_processes_of_an_engine_end_with_the_one_that_is_killed(
         command, stdout=subprocess.PIPE, text=True, env=environment, check=False
     )
     assert process.stdout == shown
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_the_end_of_an_engine_s_process_is_noticed(starts: bool) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    earlier = spawn.Process(target=time.sleep, args=(0,))
+    earlier.start()
+    died = threading.Event()
+    with watch_engine(died.set):
+        engine = spawn.Process(target=time.sleep, args=(60,))
+        if starts:
+            engine.start()
+    earlier.join()
+    assert not died.wait(0.1)
+    if starts:
+        engine.kill()
+        assert died.wait(10)
 
 
 def test_vllm_calls_it_in_its_processes() -> None:

@@ -1,11 +1,14 @@
 """Damaged rows among good ones: each gets an answer or an error of its own, on any back end.
 
-FUZZ_ROWS sets the number of rows for each back end.
+FUZZ_ROWS sets the number of rows for each back end. A back end's images are those of the tiny
+vision model.
 """
 
 from __future__ import annotations
 
+import base64
 import copy
+import io
 import json
 import os
 import random
@@ -18,9 +21,11 @@ from backedge.offline import GenerationEngine, GenerationOptions, ModelLoadConfi
 from backedge.offline.batch_job import OPTION_FIELDS, REQUEST_FIELDS, BatchJob, RowReader
 from backedge.offline.contracts import GenerationResult
 
+from examples.make_vision_model import make
+from tests.offline.vision_rows import make_image
 from tests.support import TINY_MODEL, TRANSCRIPTS
 
-ROWS = {"replay": 500, "hf": 48}
+ROWS = {"replay": 500, "hf": 48, "hf images": 48}
 GOOD = TRANSCRIPTS["plain_text"]
 FIELDS = [*OPTION_FIELDS, *REQUEST_FIELDS, "image", "prompt", "model", "logprobs", "top_logprobs"]
 DEEP: Any = []
@@ -35,13 +40,28 @@ JUNK: list[Any] = [
     *([{"type": "function", "function": {"name": "f", "parameters": 5}}]),
     {"type": "json_schema", "json_schema": {"schema": {"$ref": "#/nowhere"}}},
 ]
+PLACEHOLDERS = ("<|image_pad|>", "<|video_pad|>", "<|vision_start|><|image_pad|><|vision_end|>")
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 
 
-def good_row(number: int) -> dict[str, Any]:
+def encode_image(kind: str, *, cut: int | None = None) -> str:
+    file = io.BytesIO()
+    make_image(56, 28).save(file, kind)
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()[:cut]).decode()}"
+
+
+IMAGE = encode_image("PNG")
+IMAGES = [
+    *(IMAGE, IMAGE, IMAGE, encode_image("GIF"), encode_image("EPS"), encode_image("PNG", cut=99)),
+    *("data:,", "data:image/png;base64,!", "/dev/zero", "none.png", "https://a/b.png", "", 5, {}),
+]
+
+
+def good_row(number: int, *, image: bool = False) -> dict[str, Any]:
     fields = {"messages": GOOD["messages"], "temperature": 0, "max_tokens": 4}
     fields["chat_template_kwargs"] = GOOD["chat_template_kwargs"]
-    return {"custom_id": f"good-{number}", "body": fields} if number % 2 else fields
+    row = {"custom_id": f"good-{number}", "body": fields} if number % 2 else fields
+    return {**row, "image": IMAGE} if image else row
 
 
 def paths(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -52,10 +72,16 @@ def paths(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from paths(value[key])
 
 
-def damaged_row(chance: random.Random) -> dict[str, Any]:
-    row = copy.deepcopy(good_row(chance.randrange(2)))
+def damaged_row(chance: random.Random, *, image: bool = False) -> dict[str, Any]:
+    row = copy.deepcopy(good_row(chance.randrange(2), image=image))
     fields = row.get("body", row)
-    if chance.random() < 0.5:
+    if image:
+        row["image"] = chance.choice(IMAGES)
+        text = "".join(chance.choices(["Hi", *PLACEHOLDERS], [5, 1, 1, 1], k=2))
+        fields["messages"] = [{"role": "user", "content": text}]
+        if fields is row and chance.random() < 0.3:
+            row |= {"prompt": text, "messages": None}
+    elif chance.random() < 0.5:
         parts = [{"type": "text", "text": "Hi"}, {"type": "image_url", "image_url": {"url": "x"}}]
         fields["messages"] = [{"role": "user", "content": parts[: chance.randrange(3)]}]
     if chance.random() < 0.5:
@@ -73,14 +99,21 @@ def damaged_row(chance: random.Random) -> dict[str, Any]:
     return row
 
 
-@pytest.mark.parametrize("backend", ROWS)
-def test_a_damaged_row_ends_no_other(backend: Any) -> None:
+@pytest.mark.parametrize("kind", ROWS)
+def test_a_damaged_row_ends_no_other(kind: str, tmp_path: Path) -> None:
+    backend, _, images = kind.partition(" ")
+    model = TINY_MODEL
     if backend == "hf":
         pytest.importorskip("transformers")
-    count = int(os.environ.get("FUZZ_ROWS", ROWS[backend]))
+    if images:
+        model = tmp_path / "model"
+        make(model)
+    count = int(os.environ.get("FUZZ_ROWS", ROWS[kind]))
     chance = random.Random(count)
     rows = {
-        line: good_row(line) if line % 4 == 0 else damaged_row(chance)
+        line: good_row(line, image=bool(images))
+        if line % 4 == 0
+        else damaged_row(chance, image=bool(images))
         for line in range(1, count + 1)
     }
     answers: dict[int, Any] = {}
@@ -93,11 +126,16 @@ def test_a_damaged_row_ends_no_other(backend: Any) -> None:
             texts.add(result.text)
 
     options = GenerationOptions(temperature=0, max_new_tokens=4)
-    config = ModelLoadConfig(TINY_MODEL, backend=backend)
+    arguments = json.loads(os.environ.get("FUZZ_ARGUMENTS", "{}"))
+    config = ModelLoadConfig.from_mapping(
+        {"model": model, "backend": backend, "engine_args": arguments, "max_model_len": 2048}
+    )
     with GenerationEngine(config) as engine:
         reader = RowReader(options, Path("/nowhere"), ["tiny"])
-        BatchJob(engine, reader, lambda: iter(rows.items()), write, has_images=False).run()
+        job = BatchJob(engine, reader, lambda: iter(rows.items()), write, has_images=bool(images))
+        job.run()
     assert len(texts) == 1
-    # Rows with an image are another kind of request, which the model does not have.
+    # Rows with an image are another kind of request, which the model may not have.
     with_images = [line for line in rows if line not in answers]
     assert all("image" in json.dumps(rows[line]) for line in with_images)
+    assert not (images and with_images)

@@ -10,7 +10,8 @@ import json
 from typing import Any
 
 import pytest
-from backedge.offline.contracts import UnknownOptionError
+from backedge.offline.contracts import EngineDiedError, UnknownOptionError
+from vllm.v1.engine.exceptions import EngineDeadError
 
 from tests.engines.offline.scripted_engines import NAMES, TOKENS, build_engine, start
 from tests.offline.batches import LETTERS, ask, letters
@@ -47,6 +48,18 @@ def test_choices_end_apart(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     with engine:
         [result] = engine.generate_text_batch([letters(0, n=3)])
     assert [choice.text for choice in result.choices] == [LETTERS["expect"]["content"]] * 3
+
+
+def test_a_dead_engine_ends_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, scripted = start(monkeypatch, "vllm")
+
+    def die(*_: object) -> None:
+        raise EngineDeadError
+
+    monkeypatch.setattr(scripted, "step", die)
+    monkeypatch.setattr(scripted, "abort_request", die)
+    with engine, pytest.raises(EngineDiedError, match="the engine died: vLLM's own messages"):
+        engine.generate_text_batch([letters(0)])
 
 
 # how the engine does not do the second choice of the second row, what its error says

@@ -30,6 +30,17 @@ def test_sglang_gets_tokens_and_no_strings(monkeypatch: pytest.MonkeyPatch) -> N
     assert (first["sampling_seed"], second["sampling_seed"]) == (3, 4)
 
 
+def test_sglang_gets_the_names_that_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, scripted = start(monkeypatch, "sglang")
+    options = {"presence_penalty": 1, "frequency_penalty": 0.5, "min_p": 0.1, "min_tokens": 2}
+    with engine:
+        engine.generate_text_batch([letters(0, **options, logit_bias={7: 1}, ignore_eos=True)])
+    [asked] = scripted.asked
+    options["min_new_tokens"] = options.pop("min_tokens")
+    expected = {**options, "logit_bias": {"7": 1.0}, "ignore_eos": True, "stream_interval": 1}
+    assert asked | expected == asked
+
+
 def test_a_seed_that_sglang_would_ignore_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _ = start(monkeypatch, "sglang")
     with pytest.raises(CapabilityError, match=r"seed=3.*enable_deterministic_inference=true"):

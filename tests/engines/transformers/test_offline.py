@@ -12,7 +12,12 @@ from backedge.base.errors import SetupError
 from backedge.engines.transformers import offline as hf
 from backedge.engines.transformers import offline_hooks as hf_hooks
 from backedge.offline import GenerationEngine, GenerationOptions, ModelLoadConfig, Plugin
-from backedge.offline.contracts import CapabilityError, OptionValueError, UnknownOptionError
+from backedge.offline.contracts import (
+    CapabilityError,
+    EngineDiedError,
+    OptionValueError,
+    UnknownOptionError,
+)
 
 from tests.offline.batches import PARSED, ask, message, request
 from tests.support import TINY_MODEL, TRANSCRIPTS, encode
@@ -191,7 +196,7 @@ def test_a_row_that_transformers_rejects_fails_alone(monkeypatch):
             raise RuntimeError("CUDA error: device-side assert triggered")
 
         monkeypatch.setattr(model, "generate", lose_device)
-        with pytest.raises(RuntimeError, match="CUDA error"):
+        with pytest.raises(EngineDiedError, match="the engine died: torch's"):
             engine.generate_text_batch(rows)
 
 

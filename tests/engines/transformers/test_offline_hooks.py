@@ -6,11 +6,19 @@ import pytest
 import torch
 from backedge.engines.transformers.offline_hooks import (
     LogprobRecorder,
-    RepetitionPenalty,
+    Penalties,
     StepFeeder,
+    build_penalties,
     is_out_of_memory,
 )
+from backedge.offline import GenerationOptions
+from backedge.offline.rows import Sampling, resolve_sampling
+from backedge.tokenization.model_files import GenerationConfig
 from transformers import RepetitionPenaltyLogitsProcessor
+
+
+def sampling(**options: Any) -> Sampling:
+    return resolve_sampling(GenerationOptions(**options), GenerationConfig())
 
 
 class Sink:
@@ -45,14 +53,37 @@ def test_the_chosen_token_is_there_even_if_it_is_not_among_the_best():
 def test_the_penalty_is_that_of_transformers_where_nothing_is_padded():
     torch.manual_seed(0)
     input_ids, scores = torch.randint(0, 9, (3, 5)), torch.randn(3, 9)
-    ours = RepetitionPenalty(1.5, torch.ones(3, 3))(input_ids, scores)
+    ours = Penalties(sampling(repetition_penalty=1.5), torch.ones(3, 3))(input_ids, scores)
     assert torch.allclose(ours, RepetitionPenaltyLogitsProcessor(1.5)(input_ids, scores))
 
 
 def test_padding_is_not_penalized():
     scores = torch.ones(1, 4)
-    penalty = RepetitionPenalty(2.0, torch.tensor([[0, 1]]))
+    penalty = Penalties(sampling(repetition_penalty=2.0), torch.tensor([[0, 1]]))
     assert penalty(torch.tensor([[0, 1, 2]]), scores).tolist() == [[1.0, 0.5, 0.5, 1.0]]
+
+
+def test_presence_and_frequency_are_those_of_the_answer():
+    """The prompt is a 0 and padding, the answer 2, 2, 1; 3 has a bias."""
+    options = sampling(presence_penalty=0.5, frequency_penalty=0.25, logit_bias={"3": 2})
+    changed = Penalties(options, torch.tensor([[0, 1]]))
+    scores = torch.ones(1, 4)
+    assert changed(torch.tensor([[3, 0, 2, 2, 1]]), scores).tolist() == [[1.0, 0.25, 0.0, 3.0]]
+    assert scores.tolist() == [[1.0] * 4]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"presence_penalty": 1},
+        {"frequency_penalty": -1},
+        {"logit_bias": {1: 1}},
+        {"min_tokens": 1},
+    ],
+)
+def test_without_penalties_there_is_no_processor(options):
+    assert len(build_penalties(sampling(**options), torch.ones(1, 2), [3])) == len(options)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,13 @@ def test_vllm_gets_tokens_and_no_strings(params):
     assert params(max_new_tokens=9).max_tokens == 9
 
 
+def test_vllm_gets_all_that_a_row_may_say(params):
+    options = {"presence_penalty": 1, "frequency_penalty": 0.5, "min_p": 0.1, "min_tokens": 2}
+    found = params(temperature=1, **options, logit_bias={"7": 1}, ignore_eos=True)
+    assert {name: getattr(found, name) for name in options} == options
+    assert (found.logit_bias, found.ignore_eos) == ({7: 1.0}, True)
+
+
 class Biased(Plugin):
     name = "biased"
 

@@ -16,6 +16,10 @@ ANSWERS = [
     ('Sure: [1, {"b": "\\"]"}] {"c": 1}', 'Sure: [1, {"b": "\\"]"}]'),
     ('{"a": {"b": []}}}', '{"a": {"b": []}}'),
     ('{"open": 1', '{"open": 1'),
+    ('a [b) c] then {"a": 1} end', 'a [b) c] then {"a": 1}'),
+    ('{"a" 1} [1 2] {} end', '{"a" 1} [1 2] {}'),
+    ('[see {"a": [-1.5e3, null]} end', '[see {"a": [-1.5e3, null]}'),
+    ("{nothing}", "{nothing}"),
     ("no value at all", "no value at all"),
 ]
 
@@ -29,7 +33,7 @@ def test_the_answer_ends_with_the_value(output, text, cuts):
         completion.feed(piece)
     completion.feed([], ended=True)
     result = completion.result()
-    complete = text.endswith(("}", "]"))
+    complete = text.endswith(("}", "]")) and text != "{nothing}"
     assert result.text == text
     assert result.stop_reason == ("json_stop" if complete else None)
     assert result.finish_reason == ("stop" if complete else "length")
