@@ -108,12 +108,14 @@ class Prompt:
     token_ids: for a row with an image, with as many image tokens as the model sees.
     text, image: for engines that combine them themselves.
     inputs: tensors that a processor made from an image, by argument of the model.
+    pixels: of the image.
     """
 
     token_ids: list[int]
     text: str | None = None
     image: Any = None
     inputs: dict[str, Any] = field(default_factory=dict)
+    pixels: int = 0
 
 
 _NOT_SAMPLED = resolve_sampling(GenerationOptions(), GenerationConfig())

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from PIL import Image
 
 
+# Others of Pillow's start programs (EPS: Ghostscript), or decode more than they show (icons).
+IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+
+
 def load_image(image: object) -> Image.Image:
     """Return an image in RGB. image: a path, the bytes of a file, or a PIL image.
 
@@ -52,11 +56,11 @@ def load_image(image: object) -> Image.Image:
     else:
         data, name = read_file(image)
         try:
-            opened = Image.open(io.BytesIO(data))
+            opened = Image.open(io.BytesIO(data), formats=IMAGE_FORMATS)
         except Exception as error:  # a decoder of Pillow's may raise anything
-            raise RowFailure(
-                "image", f"{name} is not an image ({describe_error(error)})."
-            ) from error
+            known = ", ".join(IMAGE_FORMATS)
+            message = f"{name} is not an image in {known} ({describe_error(error)})."
+            raise RowFailure("image", message) from error
     width, height = opened.size
     if width * height > MAX_IMAGE_PIXELS:
         raise RowFailure(
@@ -105,8 +109,9 @@ def convert_to_rgb(image: Image.Image) -> Image.Image:
         return image.copy()
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         layers = image.convert("RGBA")
-        ground = Image.new("RGBA", layers.size, "white")
-        return Image.alpha_composite(ground, layers).convert("RGB")
+        ground = Image.new("RGB", layers.size, "white")
+        ground.paste(layers, mask=layers.getchannel("A"))
+        return ground
     return image.convert("RGB")
 
 
@@ -241,7 +246,7 @@ class VisionPrompts:
             ) from error
         [token_ids] = inputs.pop("input_ids").tolist()
         inputs.pop("attention_mask", None)
-        return Prompt(token_ids, text, image, dict(inputs))
+        return Prompt(token_ids, text, image, dict(inputs), image.width * image.height)
 
     def _render(
         self, messages: list[JsonObject], tools: list[JsonObject] | None, **template_kwargs: Any

@@ -17,6 +17,7 @@ import msgspec
 from typing_extensions import override
 
 from ...base.errors import SetupError
+from ...base.limits import MAX_HELD_PIXELS
 from ...base.seams import check_seams, rows_of
 from ...offline.contracts import (
     EngineDiedError,
@@ -151,7 +152,7 @@ class HfBackend(VisionBackend):
     @override
     def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
         groups: dict[GroupKey, list[Row]] = {}
-        waiting = 0
+        waiting = pixels = 0
         for row in rows:
             try:
                 if row.error is None:
@@ -159,13 +160,15 @@ class HfBackend(VisionBackend):
                     self._compile(row)
                     groups.setdefault(build_key(row), []).append(row)
                     waiting += 1
+                    pixels += row.prompt.pixels
+                    row.prompt.image = None
             except Exception as error:  # noqa: BLE001 - it is this row's
                 row.error = find_row_error(error, "generation", "transformers")
             if row.error is not None:
                 yield row
-            elif waiting >= self._batch_size:
+            elif waiting >= self._batch_size or pixels >= MAX_HELD_PIXELS:
                 yield from self._generate_groups(groups)
-                groups, waiting = {}, 0
+                groups, waiting, pixels = {}, 0, 0
         yield from self._generate_groups(groups)
 
     def _generate_groups(self, groups: Mapping[GroupKey, list[Row]]) -> Iterator[Row]:

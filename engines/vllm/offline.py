@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ...base.limits import MAX_HELD_ROWS
+from ...base.limits import MAX_HELD_PIXELS, MAX_HELD_ROWS
 from ...base.seams import check_seams, rows_of
 from ...offline.completion import Completion, TokenLogprobs
 from ...offline.contracts import (
@@ -134,11 +134,13 @@ class VllmBackend(VisionBackend):
         running = _Requests(self.llm.llm_engine, self._build_prompt)
         try:
             while True:
-                for row in itertools.islice(rows, MAX_HELD_ROWS - running.rows):
+                for row in itertools.islice(rows, running.room):
                     if row.error is None:
                         running.add(row)
                     else:
                         yield row
+                    if not running.room:
+                        break
                 yield from running.take_done()
                 if not running.rows:
                     return
@@ -155,6 +157,8 @@ class VllmBackend(VisionBackend):
         if prompt.image is None or self._vision is None:
             return {"prompt_token_ids": prompt.token_ids}
         encode = self._vision.processor.tokenizer.encode
+        # vLLM computes these itself.
+        prompt.inputs.clear()
         return {
             "prompt_token_ids": encode(prompt.text, add_special_tokens=False),
             "multi_modal_data": {"image": prompt.image},
@@ -169,6 +173,7 @@ class _Requests:
         self._engine = engine
         self._build_prompt = build_prompt
         self._choices: dict[str, tuple[Row, Completion]] = {}
+        self._pixels = 0  # of the rows' images
         self._left: dict[int, int] = {}  # by the row's index: number of unfinished choices
         self._done: list[Row] = []
 
@@ -176,11 +181,17 @@ class _Requests:
     def rows(self) -> int:
         return len(self._left)
 
+    @property
+    def room(self) -> int:
+        """Number of rows that may be added; with large images, each may be the last."""
+        return MAX_HELD_ROWS - self.rows if self._pixels < MAX_HELD_PIXELS else 0
+
     def add(self, row: Row) -> None:
         """Start a row; if the engine rejects it, it is done, with its error."""
         from vllm.v1.engine.exceptions import EngineDeadError
 
         self._left[row.index] = len(row.completions)
+        self._pixels += row.prompt.pixels
         for completion in row.completions:
             request_id = f"{row.index}-{completion.index}"
             try:
@@ -227,15 +238,18 @@ class _Requests:
     def _end_choice(self, row: Row) -> None:
         self._left[row.index] -= 1
         if not self._left[row.index]:
-            del self._left[row.index]
-            self._done.append(row)
+            self._finish(row)
 
     def _drop(self, row: Row) -> None:
         own = [request_id for request_id, (of, _) in self._choices.items() if of is row]
         self._engine.abort_request(own)
         for request_id in own:
             del self._choices[request_id]
+        self._finish(row)
+
+    def _finish(self, row: Row) -> None:
         del self._left[row.index]
+        self._pixels -= row.prompt.pixels
         self._done.append(row)
 
 

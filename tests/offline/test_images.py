@@ -39,6 +39,7 @@ def test_a_path_bytes_and_an_image_are_the_same(tmp_path):
 MODES = [
     ("RGBA", (255, 0, 0, 0), (255, 255, 255)),
     ("RGBA", (255, 0, 0, 255), (255, 0, 0)),
+    ("RGBA", (255, 0, 0, 128), (255, 127, 127)),
     ("LA", (0, 0), (255, 255, 255)),
     ("L", 7, (7, 7, 7)),
     ("1", 1, (255, 255, 255)),
@@ -75,6 +76,9 @@ NO_IMAGES = [
     (b"", "the image of 0 bytes is not an image"),
     (b"<svg/>", "is not an image"),
     (b"%PDF-1.7", "is not an image"),
+    (encode(RED, "EPS"), "is not an image in PNG, JPEG, WEBP, GIF, BMP, TIFF"),
+    (encode(RED, "ICO"), "is not an image in PNG"),
+    (encode(RED, "PPM"), "is not an image in PNG"),
     (PNG[:40], "image of 40 bytes"),
     (encode(RED, "JPEG")[:-200], "image of"),
     (bomb(8193, 8192), "has 8193 x 8192 pixels; at most 67,108,864 are allowed"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from backedge.base.errors import RequestError, SetupError
+from backedge.engines.transformers import offline as hf
 from backedge.offline import (
     GenerationEngine,
     GenerationOptions,
@@ -67,6 +68,22 @@ def test_a_batch_gives_what_each_image_alone_gives(engine):
     assert [result.error for result in batch] == [None] * len(SIZES)
     assert [result.token_ids for result in batch] == [result.token_ids for result in alone]
     assert len({tuple(result.token_ids) for result in batch}) == len(SIZES)
+
+
+def test_large_images_are_not_held_together(engine, monkeypatch):
+    batch = engine.generate_vlm_batch(rows(), GREEDY)
+    sizes = []
+
+    def generate(**arguments):
+        sizes.append(len(arguments["input_ids"]))
+        return real(**arguments)
+
+    real = engine.backend.model.generate
+    monkeypatch.setattr(engine.backend.model, "generate", generate)
+    monkeypatch.setattr(hf, "MAX_HELD_PIXELS", 280 * 140 + 1)
+    again = engine.generate_vlm_batch(rows(), GREEDY)
+    assert [result.token_ids for result in again] == [result.token_ids for result in batch]
+    assert sizes == [2, 3]
 
 
 def test_the_image_is_seen(engine):
