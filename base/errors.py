@@ -100,7 +100,7 @@ class RequestError(FieldError):
         return cls("messages", f"is rejected by {judge}: {str(error).rstrip('.')}")
 
 
-class SetupError(BackedgeError):
+class SetupError(BackedgeError, RuntimeError):
     """A flag, an installed version or a seam is wrong; the process must not start."""
 
 

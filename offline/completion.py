@@ -164,17 +164,21 @@ class Completion:
         logprobs: TokenLogprobs | None = None,
         *,
         ended: bool = False,
+        stopped_by: str | None = None,
     ) -> bool:
         """Process new tokens; return whether the answer has ended.
 
-        ended: the back end will generate no more tokens.
+        ended: the back end will generate no more tokens. stopped_by: ends the answer after these
+        tokens, and is its stop_reason.
         """
         if self.finished:
             return True
         count, reason = self._setup.stops.find_end(token_ids, len(self.token_ids))
-        if reason is None and ended:
+        if reason is None and stopped_by is not None:
+            reason = "stop"
+        elif reason is None and ended:
             reason = "length"
-        chunk = self._build_chunk(list(token_ids[:count]), reason, logprobs)
+        chunk = self._build_chunk(list(token_ids[:count]), reason, logprobs, stopped_by)
         try:
             if self._watchers:
                 self._feed_watched(chunk)
@@ -209,13 +213,17 @@ class Completion:
         )
 
     def _build_chunk(
-        self, token_ids: list[int], reason: str | None, logprobs: TokenLogprobs | None
+        self,
+        token_ids: list[int],
+        reason: str | None,
+        logprobs: TokenLogprobs | None,
+        stopped_by: str | None,
     ) -> Chunk:
-        stops = self._setup.stops
+        stops = self._setup.stops.tokens
         return Chunk(
             token_ids=token_ids,
             finish_reason=reason,
-            stop_reason=stops.tokens[token_ids[-1]] if reason == "stop" else None,
+            stop_reason=stops.get(token_ids[-1], stopped_by) if reason == "stop" else None,
             logprobs=logprobs.own[: len(token_ids)] if logprobs else None,
             top_logprobs=logprobs.top[: len(token_ids)] if logprobs else None,
         )

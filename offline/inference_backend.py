@@ -41,7 +41,8 @@ LOGPROBS = "logprobs"
 GUIDED = "guided"
 LOGITS = "logits"
 SEEDS = "seeds"
-CAPABILITIES = (VLM, LOGPROBS, GUIDED, LOGITS, SEEDS)
+STOPPING = "stopping"
+CAPABILITIES = (VLM, LOGPROBS, GUIDED, LOGITS, SEEDS, STOPPING)
 
 
 class Backend(abc.ABC):
@@ -67,6 +68,16 @@ class Backend(abc.ABC):
     def can(self, capability: str) -> bool:
         """Whether it has a capability with the installed packages."""
         return capability in self.capabilities
+
+    @property
+    def supports_vlm(self) -> bool:
+        """Whether it generates from images."""
+        return self.can(VLM)
+
+    @property
+    def supports_token_ids(self) -> bool:
+        """Whether its results have token ids: those of all back ends do."""
+        return True
 
     def use_plugins(self, plugins: Sequence[Plugin]) -> None:
         """Set the plugins of the next batch.

@@ -136,17 +136,17 @@ class _Entry(msgspec.Struct, omit_defaults=True):
 def set_tokenizer_config(
     runtime_config: RuntimeConfig,
     backend: str,
-    module: str | None = None,
-    class_name: str | None = None,
+    python_module: str | None = None,
+    python_class: str | None = None,
 ) -> None:
     """Put a tokenizer on the model card. Call this before registering the model.
 
-    backend: one of `BACKENDS`. module, class_name: for "python"; a class of that module, which
-        frontends import if they were started with `--allow-tokenizer-module`.
+    backend: one of `BACKENDS`. python_module, python_class: for "python"; a class of that module,
+        which frontends import if they were started with `--allow-tokenizer-module`.
     Raises `SetupError` for values that no frontend could use.
     """
-    entry = _Entry(backend, module, class_name)
-    _check(entry)
+    entry = _Entry(backend, python_module, python_class)
+    _check(entry, "python_module", "python_class")
     runtime_config.set_engine_specific(KEY, json.dumps(msgspec.to_builtins(entry)))
 
 
@@ -167,7 +167,9 @@ def read_tokenizer_config(runtime_config: JsonObject) -> TokenizerSelection:
     return _check(entry)
 
 
-def _check(entry: _Entry) -> TokenizerSelection:
+def _check(
+    entry: _Entry, module_name: str = "module", class_name: str = "class_name"
+) -> TokenizerSelection:
     if entry.backend not in BACKENDS:
         raise SetupError(
             f"tokenizer back end {entry.backend!r} is unknown; the known ones are "
@@ -175,5 +177,5 @@ def _check(entry: _Entry) -> TokenizerSelection:
             f"{BACKEND_FLAG}."
         )
     selection = TokenizerSelection(entry.backend, entry.module, entry.class_name)
-    selection.check("module", "class_name")
+    selection.check(module_name, class_name)
     return selection

@@ -31,6 +31,7 @@ from ...offline.inference_backend import (
     LOGITS,
     LOGPROBS,
     SEEDS,
+    STOPPING,
     VLM,
     needs,
 )
@@ -80,7 +81,9 @@ class HfBackend(VisionBackend):
     """
 
     name: ClassVar[str] = "hf"
-    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS, VLM, GUIDED, SEEDS})
+    capabilities: ClassVar[frozenset[str]] = frozenset(
+        {LOGPROBS, LOGITS, VLM, GUIDED, SEEDS, STOPPING}
+    )
     remedies: ClassVar[Mapping[str, str]] = {GUIDED: "pip install xgrammar"}
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
@@ -245,8 +248,9 @@ class HfBackend(VisionBackend):
         padded, padding = pad_left([prompt.token_ids for prompt in prompts], self._pad_token_id)
         input_ids, mask = (torch.tensor(ids, device=self.model.device) for ids in (padded, padding))
         length = input_ids.shape[1]
-        feeder = hf_hooks.StepFeeder(completions, length, key.sampling.logprobs)
-        steps = feeder.recorder is not None or any(row.needs_steps for row in rows)
+        alternatives = key.sampling.logprobs
+        feeder = hf_hooks.StepFeeder(completions, length, alternatives, self.batch_plugins)
+        steps = feeder.takes_steps or any(row.needs_steps for row in rows)
         with torch.inference_mode():
             output = self.model.generate(
                 input_ids=input_ids,

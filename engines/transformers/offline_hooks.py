@@ -13,6 +13,7 @@ from ...base.limits import MAX_GRAMMARS_BYTES
 from ...guided.call_policy import to_tag_format
 from ...guided.client_schemas import find_keyword
 from ...offline.completion import Completion, TokenLogprobs
+from ...offline.plugins.base import Plugin
 from ...offline.rows import Grammar, Row, RowFailure, Sampling
 from ...postprocess.messages import EngineLogprob
 
@@ -22,6 +23,7 @@ class StepFeeder:
 
     completions: one per row of the batch. prompt_length: padded, in tokens.
     alternatives: number of logprobs per token; None for no logprobs.
+    plugins: may have further criteria.
     recorder: of the logprobs, to be the first logits processor; None for no logprobs.
     """
 
@@ -30,21 +32,37 @@ class StepFeeder:
         completions: Sequence[Completion],
         prompt_length: int,
         alternatives: int | None,
+        plugins: Sequence[Plugin] = (),
     ) -> None:
         self._completions = completions
+        self._criteria = [
+            (plugin.name, criterion)
+            for plugin in plugins
+            if (criterion := plugin.stopping_criterion("hf")) is not None
+        ]
         self._taken = prompt_length
         self.recorder = None if alternatives is None else LogprobRecorder(alternatives)
+
+    @property
+    def takes_steps(self) -> bool:
+        """Whether it is needed for answers that no text ends."""
+        return self.recorder is not None or bool(self._criteria)
 
     def __call__(self, input_ids: torch.Tensor, scores: object, **_: object) -> torch.Tensor:
         """Return which rows have ended, shape (rows,)."""
         new = input_ids[:, self._taken :]
         self._taken = input_ids.shape[1]
         found = self.recorder.take(new[:, -1]) if self.recorder is not None else None
+        ends = {
+            name: torch.as_tensor(criterion(input_ids, scores)).expand(len(new)).tolist()
+            for name, criterion in self._criteria
+        }
         for row, (completion, token_ids) in enumerate(
             zip(self._completions, new.tolist(), strict=True)
         ):
             if not completion.finished:
-                completion.feed(token_ids, found[row] if found else None)
+                stopped_by = next((name for name, ended in ends.items() if ended[row]), None)
+                completion.feed(token_ids, found[row] if found else None, stopped_by=stopped_by)
         ended = [completion.finished for completion in self._completions]
         return torch.tensor(ended, device=input_ids.device)
 

@@ -21,7 +21,12 @@ from ..completion import TextWatcher
 from ..contracts import BACKENDS, PluginError, RequestKind
 
 # The hooks, with the capability that a back end needs; None: any back end.
-HOOKS = {"watch": None, "logits_processor": "logits", "clean": None}
+HOOKS = {
+    "watch": None,
+    "logits_processor": "logits",
+    "stopping_criterion": "stopping",
+    "clean": None,
+}
 KINDS: tuple[RequestKind, ...] = ("text", "vlm")
 
 
@@ -48,6 +53,10 @@ class Plugin:
         "hf": a `transformers.LogitsProcessor` for the batch; "vllm": a class for vLLM's
         `logits_processors`, which it needs when it loads.
         """
+        return None
+
+    def stopping_criterion(self, backend: str) -> Any:
+        """Return an object that ends answers: for "hf", a `transformers.StoppingCriteria`."""
         return None
 
     def clean(self, text: str) -> str:

@@ -21,7 +21,7 @@ REPR = Check("repr", "names the class, no address", optional.readable_repr, "__r
 STREAM_CHECKS = (
     Check("stream tokens", "an iterator of lists of str", optional.stream_tokens),
     Check("stream lazy", "an iterator is never read ahead", optional.stream_lazy),
-    Check("stream order", "tokens in the order of the texts", optional.stream_order),
+    Check("stream order", "each text's tokens, in order, however many", optional.stream_order),
     Check("stream re-entrant", "a call does not disturb another", optional.stream_reentrant),
 )
 CHECKS = (

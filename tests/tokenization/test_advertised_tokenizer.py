@@ -57,5 +57,9 @@ def test_what_cannot_be_followed_is_refused(entry: Any, reason: str) -> None:
     ("entry", "reason"), [case for case in BAD if "not a tokenizer" not in case[1]]
 )
 def test_and_cannot_be_set(entry: Any, reason: str) -> None:
+    names = {"module": "python_module", "class_name": "python_class"}
+    given = {names.get(name, name): value for name, value in entry.items()}
+    for name, argument in names.items():
+        reason = reason.replace(f"needs {name}", f"needs {argument}")
     with pytest.raises(SetupError, match=reason):
-        set_tokenizer_config(ModelRuntimeConfig(), **entry)
+        set_tokenizer_config(ModelRuntimeConfig(), **given)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from backedge.base.errors import SetupError
 from backedge.engines.transformers import offline as hf
 from backedge.engines.transformers import offline_hooks as hf_hooks
@@ -19,7 +20,7 @@ from backedge.offline.contracts import (
     UnknownOptionError,
 )
 
-from tests.offline.batches import PARSED, ask, message, request
+from tests.offline.batches import PARSED, ask, message, replay_engine, request
 from tests.support import TINY_MODEL, TRANSCRIPTS, encode
 
 HELLO = TRANSCRIPTS["plain_text"]
@@ -198,6 +199,29 @@ def test_a_row_that_transformers_rejects_fails_alone(monkeypatch):
         monkeypatch.setattr(model, "generate", lose_device)
         with pytest.raises(EngineDiedError, match="the engine died: torch's"):
             engine.generate_text_batch(rows)
+
+
+class Brief(Plugin):
+    """Ends answers after three tokens, with a criterion of transformers."""
+
+    name = "brief"
+
+    def stopping_criterion(self, backend):
+        return transformers.MaxLengthCriteria(self.length + 3)
+
+    length = 0
+
+
+def test_a_plugin_s_criterion_ends_answers():
+    plugin = Brief()
+    with build_engine([plugin]) as engine:
+        [whole] = engine.generate_text_batch([request(HELLO)], plugins=[])
+        plugin.length = whole.prompt_tokens
+        [brief] = engine.generate_text_batch([request(HELLO)])
+    assert brief.token_ids == whole.token_ids[:3]
+    assert (brief.finish_reason, brief.stop_reason) == ("stop", "brief")
+    with pytest.raises(CapabilityError, match="'stopping', which the back end 'replay' lacks"):
+        replay_engine([plugin])
 
 
 class OnlyComma(Plugin):

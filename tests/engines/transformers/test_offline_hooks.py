@@ -25,7 +25,7 @@ class Sink:
     def __init__(self, end):
         self.finished, self.fed, self._end = False, [], end
 
-    def feed(self, token_ids, logprobs=None):
+    def feed(self, token_ids, logprobs=None, *, stopped_by=None):
         self.fed += token_ids
         self.finished = self._end in token_ids
 

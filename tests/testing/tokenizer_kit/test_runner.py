@@ -6,7 +6,7 @@ import sys
 import pytest
 from backedge.testing.tokenizer_kit import CHECKS, STREAMING_CHECKS, contract_tests, passed, run
 
-from tests.tokenization.broken import BROKEN_STREAMS, LosesEmoji, NoSkip
+from tests.tokenization.broken import BROKEN_STREAMS, HoldsLambda, LosesEmoji, NoSkip
 from tests.tokenization.examples import (
     BASE,
     GOOD,
@@ -45,6 +45,14 @@ def test_a_stream_that_is_broken_fails_the_check_that_it_breaks(broken):
     failed = {outcome.check: outcome.detail for outcome in outcomes if outcome.outcome == "failed"}
     assert failed.keys() == {broken.check}, failed
     assert broken.reason in failed[broken.check]
+
+
+@pytest.mark.parametrize("checks", [CHECKS, STREAMING_CHECKS], ids=["all", "streaming"])
+def test_dill_may_do_what_pickle_cannot(checks):
+    outcomes = run(lambda: HoldsLambda("model"), checks)
+    assert passed(outcomes), outcomes
+    [pickle] = [outcome for outcome in outcomes if outcome.check == "pickle"]
+    assert pickle.detail.startswith("dill is needed (")
 
 
 @pytest.mark.parametrize("file", MISTRAL_FILES, ids=lambda file: file.name)
