@@ -13,7 +13,7 @@ import msgspec
 
 from ..base import gc_freeze
 from ..base.errors import exiting
-from ..base.flags import add_to
+from ..base.flags import add_to, flag
 from ..base.limits import PROMPT_CACHE_MB
 from ..base.seams import check_seams
 from ..engines.dynamo import seams
@@ -35,6 +35,58 @@ PROMPT_CACHE_FLAG = "--prompt-cache-mb"
 PROCESSING_FLAGS = tuple(
     "--vllm-processing --sglang-processing --trtllm-processing "
     "--native-framework-processing".split()
+)
+HELP_FLAGS = {"-h", "--help"}
+
+
+def _parse_size(value: str) -> int:
+    try:
+        size = int(value)
+    except ValueError:
+        size = -1
+    if size < 0:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number of MB; 0 switches it off")
+    return size
+
+
+PARSERS = flag(
+    PARSERS_FLAG,
+    dest="parsers",
+    choices=get_args(Kind),
+    default="auto",
+    help="Parsers for plain workers' streams: Backedge's own ('linear') or an engine's ('native').",
+)
+# The flags of this frontend alone.
+FLAGS = (
+    flag(CHAT_PROCESSOR_FLAG, dest="processor", help=f"'vllm' is the same as {BACKEND_FLAG} vllm."),
+    flag(
+        ENGINE_FACTORY_FLAG,
+        dest="user_engine",
+        metavar="MODULE:CLASS",
+        help="Your own factory of engines.",
+    ),
+    flag(
+        tokenizer_flags.ALLOW_MODULE_FLAG,
+        dest="allowed_modules",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="A module of tokenizers that workers may name; may be repeated.",
+    ),
+    flag(
+        PROMPT_CACHE_FLAG,
+        type=_parse_size,
+        default=PROMPT_CACHE_MB,
+        dest="cache_mb",
+        metavar="MB",
+        help=f"Memory of the prompt cache of all models, {PROMPT_CACHE_MB} by default; 0: none.",
+    ),
+    flag(
+        *PROCESSING_FLAGS,
+        action="store_true",
+        dest="processing",
+        help="Accepted, because workers have it: this frontend post-processes anyway.",
+    ),
 )
 # Our defaults for Dynamo's own variables; values that the user sets are kept.
 ENVIRONMENT = {
@@ -141,17 +193,18 @@ class RecordedRuntime:
 
 def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
     """Parse the flags. Raises SystemExit for flags that contradict each other."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument(CHAT_PROCESSOR_FLAG, dest="processor")
-    parser.add_argument(ENGINE_FACTORY_FLAG, dest="user_engine")
-    parser.add_argument(
-        tokenizer_flags.ALLOW_MODULE_FLAG, dest="allowed_modules", action="append", default=[]
+    parser = argparse.ArgumentParser(
+        "backedge.frontend",
+        usage=argparse.SUPPRESS,
+        description="The flags of Backedge; those of dynamo.frontend follow.",
+        add_help=False,
+        allow_abbrev=False,
     )
-    parser.add_argument(
-        PROMPT_CACHE_FLAG, type=_parse_size, default=PROMPT_CACHE_MB, dest="cache_mb"
-    )
-    parser.add_argument(*PROCESSING_FLAGS, action="store_true", dest="processing")
-    add_to(parser, (*tokenizer_flags.FLAGS, *record_flags.FLAGS, *turn_flags.FLAGS))
+    add_to(parser, (*FLAGS, *tokenizer_flags.FLAGS, *record_flags.FLAGS, *turn_flags.FLAGS))
+    if not HELP_FLAGS.isdisjoint(arguments):
+        add_to(parser, [PARSERS])
+        # Dynamo's parser then prints its own help, and ends the process.
+        sys.stdout.write(f"{parser.format_help()}\n")
     parsed, rest = parser.parse_known_args(arguments)
     tokenizer = _select_tokenizer(parsed)
     backend = tokenizer.backend
@@ -168,16 +221,6 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
         read_record_settings(parsed),
         turn_flags.read_turn_settings(parsed),
     )
-
-
-def _parse_size(value: str) -> int:
-    try:
-        size = int(value)
-    except ValueError:
-        size = -1
-    if size < 0:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a number of MB; 0 switches it off")
-    return size
 
 
 def _select_tokenizer(parsed: argparse.Namespace) -> tokenizer_flags.TokenizerSelection:
@@ -207,7 +250,7 @@ def _parse_parsers_flag(arguments: Sequence[str], *, has_native: bool) -> tuple[
     has_native: an engine's own parsers are available.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument(PARSERS_FLAG, dest="parsers", choices=get_args(Kind), default="auto")
+    add_to(parser, [PARSERS])
     parsed, rest = parser.parse_known_args(arguments)
     if parsed.parsers == "native" and not has_native:
         raise SystemExit(

@@ -55,7 +55,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"presence_penalty": 2.0},
     {"frequency_penalty": 2.0},
     {"repetition_penalty": 2.0},
-    {"presence_penalty": -2.0, "frequency_penalty": -1.0, "repetition_penalty": 0.5, **FEW},
+    # No repetition_penalty below 1: SGLang does not count the prompt's tokens.
+    {"presence_penalty": -2.0, "frequency_penalty": -2.0, **FEW},
     {"logit_bias": {"11": -100}, **FEW},
     {"logit_bias": {"11": 100}, **FEW},
     {"logit_bias": {"11": 18}, "frequency_penalty": 2.0, **FEW},

@@ -79,6 +79,14 @@ def test_the_cache_of_prompts_has_the_size_of_its_flag(installed, arguments, siz
     assert factory.prompt_cache.capacity == size * 2**20
 
 
+def test_help_begins_with_the_flags_of_this_frontend(installed, capsys):
+    installed("")
+    assert main.parse_flags(["--help"]).other_arguments == ["--help"]
+    shown = capsys.readouterr().out
+    for name in "tokenizer-backend allow-tokenizer-module keep-turns postprocess-parsers".split():
+        assert f"\n  --{name} " in shown
+
+
 def test_recording_is_as_its_flags_say(installed):
     installed("")
     flags = main.parse_flags(["--postprocess-record", "d:0.1", "--x"])
