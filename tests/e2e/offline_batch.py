@@ -55,11 +55,11 @@ OPTIONS: list[dict[str, Any]] = [
     {"presence_penalty": 2.0},
     {"frequency_penalty": 2.0},
     {"repetition_penalty": 2.0},
-    # No repetition_penalty below 1: SGLang does not count the prompt's tokens.
+    # SGLang's repetition_penalty does not count the prompt's tokens, and its penalties depend on
+    # the batch where a bias makes tokens nearly equal: both are left out here.
     {"presence_penalty": -2.0, "frequency_penalty": -2.0, **FEW},
     {"logit_bias": {"11": -100}, **FEW},
     {"logit_bias": {"11": 100}, **FEW},
-    {"logit_bias": {"11": 18}, "frequency_penalty": 2.0, **FEW},
     {"logit_bias": {"553": 100}, "min_tokens": 9, **FEW},
     {"ignore_eos": True, "stop": [], "max_new_tokens": 40},
     {"ignore_eos": True, "stop": [], "stop_token_ids": [11], "max_new_tokens": 40},
