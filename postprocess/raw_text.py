@@ -35,7 +35,8 @@ class TextRun(msgspec.Struct):
 class RawText(StreamParser):
     """Passes all text through, markers included.
 
-    markers: a token that contains part of a marker is its own run; None: each token is.
+    markers: a token that contains part of a marker is its own run; None: each token is. Those of
+        one character do not end the search for longer ones that begin with them.
     """
 
     # The text of each token is either passed whole or held back whole.
@@ -45,7 +46,9 @@ class RawText(StreamParser):
     reasoning_tokens = 0
 
     def __init__(self, markers: Sequence[str] | None) -> None:
-        self._search = StopSearch(stop_strings(markers)) if markers else None
+        long = [marker for marker in markers or () if len(marker) > 1]
+        self._signs = frozenset(markers or ()).difference(long)
+        self._search = StopSearch(stop_strings(long)) if long else None
         self._merges = markers is not None
         self._runs: list[TextRun] = []
         self._begun: list[TextRun] = []  # tokens that may begin a marker
@@ -63,13 +66,14 @@ class RawText(StreamParser):
         run, self._open = TextRun(text, self._open), 0
         search = self._search
         found = search is not None and find_all(search, text)
-        if found or (search is not None and search.state != ROOT):
+        if found or not self._signs.isdisjoint(text):
             self._begun.append(run)
-        if found:
             self._decide(are_alone=True)
         elif search is None or search.state == ROOT:
             self._decide(are_alone=False)
             self._append(run)
+        else:
+            self._begun.append(run)
         return [] if self._begun else [Content(text)]
 
     @override

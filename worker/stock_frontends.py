@@ -265,9 +265,9 @@ class StockStream(InlineStream):
         if not chunk.finished:
             return parts
         # The tokens of a stop string and the token that ended the choice have no text. White space
-        # with which the finish came would be lost to Dynamo's parsers.
+        # at the end of the finish's chunk would be lost to Dynamo's parsers.
         rest = self.postprocessor.choices[index].tokens - self._sent[index]
-        if not parts or (rest and (parts[-1].deltas[0].delta.content or "").isspace()):
+        if not parts or (rest and (parts[-1].deltas[0].delta.content or "")[-1:].isspace()):
             parts.append(self._part(chunk, TextRun()))
         last, end = parts[-1], chunk.deltas[-1]
         last.token_ids += self._waiting[index][:rest]

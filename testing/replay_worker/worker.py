@@ -11,6 +11,7 @@ import msgspec
 from dynamo.common.utils.runtime import create_runtime
 from dynamo.llm import ModelInput, ModelRuntimeConfig, ModelType, WorkerType, register_model
 
+from ...base.errors import RequestError
 from ...base.json_types import JsonObject
 from ...engines.dynamo.types import Context, ResponseSender
 from ...postprocess.messages import WorkerCard
@@ -19,6 +20,7 @@ from ...tokenization.tokenizer_selection import TokenizerSelection
 from ...worker.egress import push
 from ...worker.engine_worker import publish_worker_card
 from ...worker.metrics import WorkerMetrics
+from ...worker.request_check import check_engine_fields, refuse
 from ...worker.request_stream import WorkerPostprocessor, read_params
 from ...worker.stock_frontends import read_stock_params
 from .engine import ReplayEngine
@@ -54,7 +56,13 @@ class ReplayWorker:
 
         This is the endpoint's handler. It is an async generator because Dynamo treats an exception
         before the first output is requested as the death of the worker.
+        Raises Dynamo's InvalidArgument as all workers that post-process.
         """
+        if self._postprocessor is not None:
+            try:
+                check_engine_fields(request, None)
+            except RequestError as error:
+                await anext(refuse(error))
         replay = self.engine.start(request, context)
         outputs = replay.outputs()
         postprocessor, params = self._postprocessor, read_params(request)

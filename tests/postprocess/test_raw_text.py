@@ -39,6 +39,18 @@ def test_markers_stand_alone_and_other_text_does_not(tokens, runs):
     assert read(tokens) == runs
 
 
+@pytest.mark.parametrize(
+    ("tokens", "runs"),
+    [
+        (["a", "b", "<", "to", "ol", "_call", ">", "c", "d"],
+         [("ab", 2), ("<", 1), ("to", 1), ("ol", 1), ("_call", 1), (">", 1), ("cd", 2)]),
+        (["<", "to", "ols", "{", "a", "b"], [("<", 1), ("tools", 2), ("{", 1), ("ab", 2)]),
+    ],
+)  # fmt: skip
+def test_a_sign_does_not_end_the_search_for_the_marker_that_begins_with_it(tokens, runs):
+    assert read(tokens, [*"{<>", *MARKERS]) == runs
+
+
 def test_what_may_be_a_marker_waits():
     raw = RawText(MARKERS)
     assert raw.feed("a", (1,))

@@ -64,14 +64,16 @@ def test_merged_text_is_the_whole_text():
     assert (text(sent), tokens(sent), len(sent)) == (TEXT, ids, 2)
 
 
-def test_white_space_at_the_end_comes_before_the_finish():
+@pytest.mark.parametrize("last", ["\n", ">\n", "one, two \n"])
+def test_white_space_at_the_end_comes_before_the_finish(last):
     """Dynamo's parsers drop it otherwise; of an answer that was cut, it is the last token's."""
-    space = encode("\n")
-    sent, _ = serve(outputs([*encode("<tool_call>"), *space, *END]), delays=NEVER)
-    assert [chunk["text"] for chunk in sent][-2:] == ["\n", ""]
-    assert (tokens(sent)[-2:], "finish_reason" in sent[-2]) == ([*space, *END], False)
-    cut_off, _ = serve(outputs([*encode("<tool_call>"), *space], finish_reason="length"))
-    assert cut_off[-1]["text"] == "\n"
+    ids = encode(last)
+    sent, _ = serve(outputs([*encode("<tool_call>"), *ids, *END]), delays=NEVER)
+    assert [chunk["text"] for chunk in sent][-2:] == [last, ""]
+    assert (tokens(sent)[-2:], "finish_reason" in sent[-2]) == ([ids[-1], *END], False)
+    script = outputs([*encode("<tool_call>"), *ids], finish_reason="length")
+    cut_off, _ = serve(script, delays=NEVER)
+    assert cut_off[-1]["text"] == last
 
 
 def test_of_a_format_that_is_not_known_each_token_goes_alone():

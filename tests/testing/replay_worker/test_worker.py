@@ -3,10 +3,12 @@
 import asyncio
 import importlib.metadata
 
+import pytest
 from backedge.postprocess.messages import KEY, PostprocessedChunk, WorkerCard, read
 from backedge.postprocess.messages import encode as encode_message
 from backedge.testing.replay_worker.flags import build_flag_parser, build_worker
 from backedge.worker.metrics import WorkerMetrics
+from dynamo.llm.exceptions import InvalidArgument
 
 from tests.support import TRANSCRIPTS, params
 from tests.testing.replay_worker.recordings import FILES, TOKENS, Context, request, tokens
@@ -58,6 +60,13 @@ def test_a_request_of_a_stock_frontend_gets_its_text():
         if has_text:
             text = "".join(output["text"] for output in outputs)
             assert text == TRANSCRIPTS["plain_text"]["expect"]["content"]
+
+
+def test_it_refuses_what_all_workers_refuse_that_post_process():
+    asked = {**request(TRANSCRIPTS["plain_text"]), "sampling_options": {"best_of": 3}}
+    with pytest.raises(InvalidArgument, match="best_of"):
+        generate(build()[0], dict(asked))
+    assert generate(build("--plain")[0], dict(asked))
 
 
 def test_plain_it_is_any_other_worker():
