@@ -281,8 +281,11 @@ def _add_assistant_fields(converted: JsonObject, message: JsonObject) -> None:
         ]
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     if reasoning is not None:
-        # Templates use either name.
-        converted["reasoning"] = converted["reasoning_content"] = join_reasoning(reasoning)
+        # Templates use either name; gpt-oss's a third, but not for a call that follows content.
+        text = join_reasoning(reasoning)
+        converted["reasoning"] = converted["reasoning_content"] = text
+        if text and not (calls and converted.get("content")):
+            converted["thinking"] = text
 
 
 def join_reasoning(reasoning: str | list[str]) -> str:

@@ -1,0 +1,52 @@
+"""The loops of agents that are measured: all prompts begin with what came before, or it is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchmarks import turns
+from benchmarks.turns import CALLS, NotMeasuredError, Row, format_table, measure, measure_all
+from tests.conformance.cases import FOLDER
+from tests.support import TINY_MODEL
+
+OUTSIDE = FOLDER.parent / "outside"
+# Families that write calls, and end turns, in different ways.
+TEMPLATES = (
+    "MiniMax-M2",
+    "GLM-4.7-Flash",
+    "openai-gpt-oss-120b",
+    "google-gemma-4-31B-it",
+    "Kimi-K3",
+)
+
+
+def test_a_loop_stays_one_sequence_with_exact_alone() -> None:
+    row = measure(TINY_MODEL / "chat_template.jinja")
+    assert (row.off, row.sent_back, row.reasoning, row.exact) == (0, CALLS, CALLS, CALLS)
+
+
+def test_a_template_without_thoughts_is_not_measured(tmp_path: Path) -> None:
+    (tmp_path / "plain.jinja").write_text("{{ messages[0].content }}")
+    others: dict[str, str] = {}
+    assert list(measure_all(tmp_path, others)) == []
+    assert "auto finds no parser" in others["plain"]
+    with pytest.raises(NotMeasuredError):
+        measure(tmp_path / "plain.jinja")
+
+
+@pytest.mark.skipif(not OUTSIDE.is_dir(), reason="there are no templates beside the checkout")
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_public_templates_stay_one_sequence(name: str) -> None:
+    row = measure(OUTSIDE / "llamacpp_templates" / f"{name}.jinja")
+    assert (row.off, row.exact) == (0, CALLS)
+
+
+def test_the_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    lines = format_table([Row("a", 0, 4, 5, 5), Row("b", exact=1, reason="answer")]).splitlines()
+    assert lines[-1].split() == ["whole", "loops", "of", "2", "0", "0", "1", "1"]
+    assert lines[2].endswith("answer")
+    turns.main([str(tmp_path), "--json"])
+    assert msgspec.json.decode(capsys.readouterr().out) == {"rows": [], "others": {}}
