@@ -185,6 +185,10 @@ class JsonCallGrammar(OuterGrammar):
                 self._end_call()
                 self._state = self._between
             return position + 1
+        if char == "{" and self._begun:  # the next call's: the last brace of this one is missing
+            self._end_call()
+            self._state = self._between
+            return position
         if char in " \t\r\n," or (char == "{" and not self._key):
             self._count(1)
             return position + 1

@@ -106,6 +106,10 @@ FRAME_SLIPS = [
     '{{"name": "f", "arguments": {"n": 5}}}',
     '{"name": "f", "arguments": {"n": 5}}}',
 ]
+GLM = "<tool_call>f<arg_key>path</arg_key>a</arg_value></tool_call>"
+GRANITE = '<|tool_call|>[{"name": "f", "arguments": {"n": 1}, {"name": "f", "arguments": {"n": 2}}]'
+# Calls with a mark too few, and the arguments of each.
+LACKING_MARKS = [("glm45", GLM, ["path a"]), ("granite", GRANITE, [{"n": 1}, {"n": 2}])]
 JSON_FRAMES = [name for name in FRAMES if name != "gemma4"]
 
 
@@ -190,6 +194,15 @@ def test_a_call_object_with_one_delimiter_too_many_or_too_few(name, text, size):
         json.loads(arguments(events)),
         [event for event in events if not isinstance(event, ToolCallArguments)],
     ] == [{"n": 5}, [ToolCallStarted(0, "f")]]
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize(("name", "output", "calls"), LACKING_MARKS)
+def test_markup_with_a_mark_too_few_loses_nothing(name, output, calls, size):
+    events = parse(name, output, size)
+    sent = [arguments(events, index) for index in range(len(calls))]
+    assert [json.loads(text) if is_json(text) else text for text in sent] == calls
+    assert not any(isinstance(event, Content) for event in events)
 
 
 @pytest.mark.parametrize("size", [0, 1, 3])
