@@ -147,13 +147,6 @@ class CallReader:
         self._shown.start_call(name, call_id)
         return True
 
-    def take_stray(self, text: str) -> None:
-        """Take text between parameters; a key that has got no value goes first."""
-        if self._key and not text.isspace():
-            self.end_frame()
-            text = " " + text
-        self._shown.calls.stray(text)
-
     def end_frame(self) -> None:
         """Leave the call open if a key has got no value."""
         key, self._key = self._key, ""

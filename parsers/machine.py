@@ -398,7 +398,7 @@ class LinearParser(StreamParser, Reader):
             self._shown.keep_ignored(text)
         elif self._shown.calls.open:
             if not self._ends:
-                self._call.take_stray(text)
+                self._shown.calls.stray(text)
         else:
             return self._skip(text)
         return len(text)

@@ -197,12 +197,16 @@ class JsonCallGrammar(OuterGrammar):
             return end
         if char not in "\"'" and not char.isidentifier():
             self.status = Status.UNEXPECTED
-        elif not self._keys.name_is_key:
+        else:
+            self._begin_key()
+        return position
+
+    def _begin_key(self) -> None:
+        if not self._keys.name_is_key:
             self._begin_value(self._hold, self._take_key)
         elif self._announce():
             self._new_call()
             self._begin_value(self._hold, self._take_key)
-        return position
 
     def _known_key(self, text: str, position: int) -> int | None:
         """Read a key that calls have, or a doubled quote; None without one."""
