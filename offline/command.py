@@ -137,13 +137,13 @@ def _generate(
         pass
     except EngineDiedError as error:
         progress.say(f"{error}")
-        return _break_off(progress, output, -1)
+        return _break_off(progress, output, started=True)
     except BackedgeError as error:
         progress.say(f"{error}")
-        return _break_off(progress, output, before)
+        return _break_off(progress, output, started=progress.done > before)
     except Exception:  # noqa: BLE001 - an engine may raise anything; finished rows are kept
         progress.say(traceback.format_exc())
-        return _break_off(progress, output, before)
+        return _break_off(progress, output, started=progress.done > before)
     progress.close()
     if interrupts.number is not None and progress.done < progress.total:
         progress.say(f"stopped; {output.path} has {progress.done:,} rows, and {GO_ON}.")
@@ -154,9 +154,9 @@ def _generate(
     return ALL_ROWS
 
 
-def _break_off(progress: Progress, output: BatchOutput, before: int) -> int:
+def _break_off(progress: Progress, output: BatchOutput, *, started: bool) -> int:
     progress.close()
-    if progress.done == before:
+    if not started:
         progress.say("nothing was generated.")
         return NOTHING_STARTED
     progress.say(f"aborted; {output.path} has {progress.done:,} rows, and {GO_ON}.")

@@ -9,10 +9,9 @@ import pytest
 
 from benchmarks import turns
 from benchmarks.turns import CALLS, NotMeasuredError, Row, format_table, measure, measure_all
-from tests.conformance.cases import FOLDER
+from tests.conformance.cases import OUTSIDE
 from tests.support import TINY_MODEL
 
-OUTSIDE = FOLDER.parent / "outside"
 # Families that write calls, and end turns, in different ways.
 TEMPLATES = (
     "MiniMax-M2",

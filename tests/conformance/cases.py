@@ -27,6 +27,8 @@ from backedge.parsers.base import ParserNames
 
 BESIDE_THE_CHECKOUT = Path(__file__).parents[3] / "shared" / "conformance"
 FOLDER = Path(os.environ.get("CONFORMANCE_DATA") or BESIDE_THE_CHECKOUT)
+# Templates, generations and schemas of others.
+OUTSIDE = FOLDER.parent / "outside"
 
 # The parsers of each family.
 PARSERS = {

@@ -15,14 +15,14 @@ from backedge.parsers.parser_lookup import linear_parsers, tool_format
 from backedge.parsers.structural_tag import build_tag
 
 from benchmarks.samples.sample import Call
-from tests.conformance.cases import FOLDER
+from tests.conformance.cases import OUTSIDE
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import function
 from tests.parsers.walks import accepts, parse, xgrammar
 from tests.slips.slips import apply, delimiters, split
 
-GENERATIONS = sorted((FOLDER.parent / "outside" / "vllm_grammar_replay").glob("*.json"))
+GENERATIONS = sorted((OUTSIDE / "vllm_grammar_replay").glob("*.json"))
 if not GENERATIONS:
     pytest.skip("there are no generations beside the checkout", allow_module_level=True)
 

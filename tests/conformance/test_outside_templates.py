@@ -21,14 +21,14 @@ from backedge.templates.chat_template import (
 )
 
 from benchmarks.samples.sample import Call
-from tests.conformance.cases import FOLDER
+from tests.conformance.cases import OUTSIDE
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families.family import function
 
 TEMPLATES = {
     path.stem: path
     for folder in ("llamacpp_templates", "vllm_templates")
-    for path in sorted((FOLDER.parent / "outside" / folder).glob("*.jinja"))
+    for path in sorted((OUTSIDE / folder).glob("*.jinja"))
 }
 if not TEMPLATES:
     pytest.skip("there are no templates beside the checkout", allow_module_level=True)

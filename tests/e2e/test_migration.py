@@ -17,6 +17,7 @@ import pytest
 
 from tests.e2e.client import TIMEOUT_S, Answer, Client, add_delta, build_request
 from tests.e2e.completion_cases import WORDS
+from tests.e2e.conftest import DYNAMO_PARSERS
 from tests.e2e.test_replay import PARSERS, output_tokens
 from tests.support import TRANSCRIPTS
 from tools.stack import (
@@ -31,7 +32,6 @@ from tools.stack import (
 
 IN_FLIGHT = "dynamo_component_inflight_requests"
 TOKENS_PER_SECOND = "25"
-IN_RUST = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
 
 
 # By latency, the chunk at which the worker is killed, about 0.3 s after the start. The shortest
@@ -55,7 +55,7 @@ def fleet(
 ) -> Iterator[tuple[Process, list[Process]]]:
     with Stack(tmp_path_factory.mktemp("migration")) as stack:
         flags = ("--tokens-per-second", pace, "--postprocess-latency", latency)
-        workers = [stack.replay(*PARSERS, *IN_RUST, *flags, wait=False) for _ in range(2)]
+        workers = [stack.replay(*PARSERS, *DYNAMO_PARSERS, *flags, wait=False) for _ in range(2)]
         frontend = stack.frontend("--migration-limit", "3", command=COMMANDS[command], wait=False)
         for worker in workers:
             worker.wait_for(partial(worker_is_ready, worker.url))

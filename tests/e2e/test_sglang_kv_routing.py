@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from tests.e2e.client import Client
-from tests.e2e.conftest import describe_kv_events
+from tests.e2e.conftest import DYNAMO_PARSERS, describe_kv_events
 from tests.e2e.test_kv_routing import check_routing
 from tests.support import TRANSCRIPTS
 from tools.stack import (
@@ -27,8 +27,7 @@ from tools.stack import (
 
 # Pages of more than one token need a kernel that SGLang has for GPUs only.
 PAGE = 1
-PARSERS = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
-ENGINE = ("--sglang-processing", *PARSERS, "--enable-metrics")
+ENGINE = ("--sglang-processing", *DYNAMO_PARSERS, "--enable-metrics")
 EDGES = {"ours": HUGGINGFACE_FRONTEND, "stock": STOCK_FRONTEND}
 
 

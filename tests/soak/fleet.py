@@ -7,6 +7,7 @@ from functools import partial
 
 import openai
 
+from tests.e2e.conftest import DYNAMO_PARSERS
 from tests.e2e.test_replay import PARSERS
 from tests.soak.faults import POOL_PROCESSES, Member
 from tests.soak.load import GUIDED, TIMEOUT_S, Target
@@ -28,7 +29,6 @@ TOKENS_PER_SECOND = "200"
 # Two workers replay the one model, so that one of them can go at any time.
 REPLAYED, POOLED = "replayed", "pooled"
 STEADY, OTHER, STOCK = "steady frontend", "other frontend", "stock frontend"
-IN_RUST = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
 
 
 class Fleet:
@@ -77,11 +77,11 @@ class Fleet:
 
     def _start_plain(self) -> Process:
         pace = ("--tokens-per-second", TOKENS_PER_SECOND)
-        return self._stack.replay("--plain", *IN_RUST, *pace, name=REPLAYED, wait=False)
+        return self._stack.replay("--plain", *DYNAMO_PARSERS, *pace, name=REPLAYED, wait=False)
 
     def _start_replay(self, latency: str) -> Process:
         pace = ("--tokens-per-second", TOKENS_PER_SECOND, "--postprocess-latency", latency)
-        return self._stack.replay(*PARSERS, *IN_RUST, *pace, name=REPLAYED, wait=False)
+        return self._stack.replay(*PARSERS, *DYNAMO_PARSERS, *pace, name=REPLAYED, wait=False)
 
     def _start_frontend(self) -> Process:
         flags = ("--tokenizer-backend", "vllm", *PARSERS, *MIGRATIONS)
