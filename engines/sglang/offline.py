@@ -13,6 +13,7 @@ import itertools
 import json
 import signal
 import threading
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -163,7 +164,8 @@ class SglangBackend(Backend):
             await asyncio.wait(tasks)
 
     async def _run_choice(self, row: Row, completion: Completion) -> None:
-        request_id = f"{id(self)}-{row.index}-{completion.index}"
+        # SGLang aborts every request whose id begins with the aborted one's, also a later batch's.
+        request_id = f"{uuid.uuid4().hex}-{row.index}-{completion.index}"
         wants = row.sampling.logprobs
         outputs = await self.engine.async_generate(
             input_ids=list(row.prompt.token_ids),

@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 import json
 import logging
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -193,7 +194,7 @@ class _Requests:
         self._left[row.index] = len(row.completions)
         self._pixels += row.prompt.pixels
         for completion in row.completions:
-            request_id = f"{row.index}-{completion.index}"
+            request_id = f"{uuid.uuid4().hex}-{row.index}-{completion.index}"
             try:
                 prompt = self._build_prompt(row)
                 self._engine.add_request(request_id, prompt, build_params(row, completion.index))

@@ -27,17 +27,20 @@ class ScriptedEngine:
 
     refused: the ends of request ids that are refused. gives_up: the ends of those that the engine
         ends itself after some tokens.
-    asked: parameters of all requests. aborted: ids. held: the most requests at once.
+    asked: parameters of all requests. ids: those of all. aborted: ids. held: the most requests at
+        once.
     """
 
     def __init__(self, refused: Sequence[str] = (), gives_up: Sequence[str] = ()) -> None:
         self.refused, self.gives_up = tuple(refused), tuple(gives_up)
         self.asked: list[Any] = []
+        self.ids: list[str] = []
         self.aborted: list[str] = []
         self.running: dict[str, Any] = {}
         self.held = 0
 
     def begin(self, request_id: str, state: Any) -> None:
+        self.ids.append(request_id)
         self.running[request_id] = state
         self.held = max(self.held, len(self.running))
 
@@ -119,7 +122,8 @@ class ScriptedSglang(ScriptedEngine):
             step = min(params["stream_interval"], len(TOKENS))
             for start in range(0, len(TOKENS), step):
                 await asyncio.sleep(0)
-                if rid in self.aborted or (rid.endswith(self.gives_up) and (start > 2 or step > 2)):
+                given_up = rid.endswith(self.gives_up) and max(start, step) > 2
+                if given_up or rid.startswith(tuple(self.aborted)):
                     yield self._output([], {"type": "abort", "message": "out of blocks"})
                     return
                 last = start + step >= len(TOKENS)

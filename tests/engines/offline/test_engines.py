@@ -6,6 +6,7 @@ Stand-ins take the engines' place; the real ones run in tests/e2e.
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 from typing import Any
 
@@ -48,6 +49,19 @@ def test_choices_end_apart(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     with engine:
         [result] = engine.generate_text_batch([letters(0, n=3)])
     assert [choice.text for choice in result.choices] == [LETTERS["expect"]["content"]] * 3
+
+
+@engines
+def test_no_request_s_id_begins_with_that_of_another(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    engine, scripted = start(monkeypatch, name)
+    with engine:
+        for _ in range(2):
+            engine.generate_text_batch([letters(0, n=11)])
+    ids = sorted(scripted.ids)
+    assert len(ids) == 22
+    assert not any(later.startswith(earlier) for earlier, later in itertools.pairwise(ids))
 
 
 def test_a_dead_engine_ends_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
