@@ -95,7 +95,7 @@ class Report:
     def _explain(self, outcome: Outcome) -> None:
         causes = (
             fault
-            for fault in self.faults
+            for fault in reversed(self.faults)
             if fault.explains(outcome.uses, outcome.began, outcome.ended)
         )
         cause = next(causes, None)

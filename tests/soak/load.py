@@ -81,7 +81,8 @@ class Target:
 class Outcome:
     """One request. began, ended: `time.monotonic()`. gap_s: the longest between two chunks.
 
-    uses: the frontend, and `GUIDED` for a request that Dynamo never moves to another worker.
+    uses: what may have failed it: the frontend, its pool, and `GUIDED` for a request that Dynamo
+    never moves to another worker.
     """
 
     target: Target
@@ -91,6 +92,20 @@ class Outcome:
     ended: float
     note: str = ""
     gap_s: float = 0.0
+
+
+def failed(
+    target: Target, uses: frozenset[str], error: openai.OpenAIError | ExceptionGroup, began: float
+) -> Outcome:
+    """Return the outcome of a request that ended with an error.
+
+    A connection that breaks is the frontend's fault, whatever happened to the workers.
+    """
+    breaks = isinstance(error, openai.APIConnectionError)
+    if breaks and not isinstance(error, openai.APITimeoutError):
+        uses = frozenset({target.name})
+    note = f"{type(error).__name__}: {error}"
+    return Outcome(target, uses, Result.FAILED, began, time.monotonic(), note)
 
 
 @dataclass
@@ -131,14 +146,14 @@ class Load:
             [each for each in TRANSCRIPTS.values() if target.follows_grammars or not guided(each)]
         )
         uses = target.uses | ({GUIDED} if guided(transcript) else set())
-        gap, note = Gap(), ""
+        gap = Gap()
         try:
             result, note = await self._send(kind, target, transcript, gap)
         except openai.BadRequestError as error:
             result = Result.REFUSED if kind == "bad" else Result.FAILED
             note = str(error)
         except (openai.OpenAIError, ExceptionGroup) as error:
-            result, note = Result.FAILED, f"{type(error).__name__}: {error}"
+            return failed(target, uses, error, began)
         return Outcome(target, uses, result, began, time.monotonic(), note, gap.longest_s)
 
     async def _ask_with_options(self, target: Target, began: float) -> Outcome:
@@ -147,10 +162,9 @@ class Load:
         try:
             fault = find_fault(options, await gather(target.client, target.model, options))
         except (openai.OpenAIError, ExceptionGroup) as error:
-            result, note = Result.FAILED, f"{type(error).__name__}: {error}"
-        else:
-            result = Result.WRONG if fault else Result.RIGHT
-            note = f"{options}: {fault}" if fault else ""
+            return failed(target, uses, error, began)
+        result = Result.WRONG if fault else Result.RIGHT
+        note = f"{options}: {fault}" if fault else ""
         return Outcome(target, uses, result, began, time.monotonic(), note)
 
     def _choose_kind(self, target: Target) -> str:

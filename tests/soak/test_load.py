@@ -1,0 +1,39 @@
+"""The soak explains an error only by a fault that can cause it."""
+
+import dataclasses
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from tests.soak.faults import Fault
+from tests.soak.figures import Report
+from tests.soak.load import GUIDED, Target, failed
+
+REQUEST: Any = httpx.Request("POST", "http://127.0.0.1/v1/chat/completions")
+BROKEN = openai.APIConnectionError(request=REQUEST)
+TIMEOUT = openai.APITimeoutError(request=REQUEST)
+WORKER = Fault("worker", frozenset({GUIDED}), 0.0, 1.0)
+FRONTEND = Fault("frontend", frozenset({"frontend"}), 2.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "faults", "cause"),
+    [
+        (BROKEN, [WORKER, FRONTEND], "frontend: APIConnectionError"),
+        (BROKEN, [WORKER], None),
+        (TIMEOUT, [WORKER], "worker: APITimeoutError"),
+        (TIMEOUT, [WORKER, FRONTEND], "frontend: APITimeoutError"),
+    ],
+)
+def test_an_error_has_the_latest_fault_that_can_cause_it(
+    error: openai.OpenAIError, faults: list[Fault], cause: str | None
+) -> None:
+    client = openai.AsyncOpenAI(api_key="none")
+    uses = frozenset({"frontend", GUIDED})
+    outcome = failed(Target("frontend", client, "m"), uses, error, 0.5)
+    report = Report(faults)
+    report.add(dataclasses.replace(outcome, ended=2.5))
+    assert list(report.explained) == ([cause] if cause else [])
+    assert len(report.unexplained) == (cause is None)
