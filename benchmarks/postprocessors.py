@@ -17,7 +17,7 @@ from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, Sche
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import Chunk, PostprocessParams
 from backedge.tokenization.detokenizer import detokenizers
-from backedge.worker.backend import InlineBackend
+from backedge.worker.backend import InlineBackend, NewRequest
 from dynamo.frontend.prepost import StreamingPostProcessor
 from typing_extensions import override
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
@@ -85,7 +85,7 @@ class OurStream(Stream):
     """One answer in a worker's event loop; its clock advances by `TOKEN_S` for each token."""
 
     def __init__(self, backend: InlineBackend, params: PostprocessParams) -> None:
-        self._stream = backend.start(params, [], 0.0, lambda: None)
+        self._stream = backend.start(NewRequest(params, [], 0.0))
         self._now = 0.0
         self._taken: list[ScheduledChunk] = []
 

@@ -19,6 +19,7 @@ from .compiled_format import CompiledFormat
 from .format import (
     BETWEEN_ARGUMENTS,
     FRAME_STATES,
+    GRAMMAR_STATES,
     INSIDE_ARGUMENT,
     TEXT_STATES,
     VALUE_STATES,
@@ -29,17 +30,6 @@ from .format import (
 from .held_back import HeldText, hold
 from .schema import ValueSchema
 from .shown_text import ShownText
-
-GRAMMAR_STATES = frozenset(
-    {
-        State.ARGUMENTS,
-        State.ELEMENTS,
-        State.JSON_CALLS,
-        State.PYTHON_CALLS,
-        State.PYTHON_LINES,
-        State.CALL_LIST,
-    }
-)
 
 
 class CallReader:

@@ -94,11 +94,9 @@ REASONING_STATES = frozenset({State.REASONING, State.REASONING_OPENED})
 VALUE_STATES = frozenset({State.VALUE, State.STRING, State.JSON})
 # States whose text is collected until the next marker.
 COLLECTED_STATES = frozenset({State.HEADER, State.NAME, State.KEY})
-# States that lead to a call; without tools they are never entered.
-CALL_STATES = frozenset(
+# States whose text a grammar reads.
+GRAMMAR_STATES = frozenset(
     {
-        State.TOOL_SECTION,
-        State.NAME,
         State.ARGUMENTS,
         State.ELEMENTS,
         State.JSON_CALLS,
@@ -107,6 +105,8 @@ CALL_STATES = frozenset(
         State.CALL_LIST,
     }
 )
+# States that lead to a call; without tools they are never entered.
+CALL_STATES = GRAMMAR_STATES | {State.TOOL_SECTION, State.NAME}
 
 # Reasoning, and states that may lead to it: stop strings do not apply there.
 UNSTOPPED = REASONING_STATES | {State.HEADER}

@@ -7,7 +7,7 @@ generates and takes the chunks that are due.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from typing_extensions import override
 
@@ -62,6 +62,22 @@ class RequestStream(Protocol):
         """Drop the request, finished or not."""
 
 
+class NewRequest(NamedTuple):
+    """A request whose stream starts `now`.
+
+    token_ids: the request's. After `params.prompt_length`, tokens that another worker generated
+        and sent before it died.
+    wake: called when `due` moves closer outside of `add`.
+    clock: measures the time of each stage; None to measure nothing.
+    """
+
+    params: PostprocessParams
+    token_ids: Sequence[int]
+    now: float
+    wake: Callable[[], None] = lambda: None
+    clock: Clock | None = None
+
+
 class PostprocessBackend(Protocol):
     """Starts the post-processing of requests; one object per worker."""
 
@@ -69,22 +85,8 @@ class PostprocessBackend(Protocol):
     def parsers_name(self) -> str:
         """The parsers' label on /metrics."""
 
-    def start(
-        self,
-        params: PostprocessParams,
-        token_ids: Sequence[int],
-        now: float,
-        wake: Callable[[], None],
-        clock: Clock | None = None,
-    ) -> RequestStream:
-        """Start the stream of a new request.
-
-        token_ids: the request's. After `params.prompt_length`, tokens that another worker generated
-            and sent before it died.
-        wake: called when `due` moves closer outside of `add`.
-        clock: measures the time of each stage; None to measure nothing.
-        Raises `ParserFailedError` as `RequestStream.add`.
-        """
+    def start(self, new: NewRequest) -> RequestStream:
+        """Start the stream of a request. Raises `ParserFailedError` as `RequestStream.add`."""
 
 
 class InlineStream(ChunkScheduler):
@@ -113,7 +115,7 @@ class InlineBackend(PostprocessBackend):
     ) -> None:
         self._detokenizers = detokenizers
         self._parsers = parsers
-        self._delays = delays
+        self.delays = delays
         self._on_error = on_error
         self._report = report
 
@@ -123,23 +125,19 @@ class InlineBackend(PostprocessBackend):
         return self._parsers.name
 
     @override
-    def start(
-        self,
-        params: PostprocessParams,
-        token_ids: Sequence[int],
-        now: float,
-        wake: Callable[[], None],
-        clock: Clock | None = None,
-    ) -> InlineStream:
-        postprocessor = Postprocessor(
-            params,
+    def start(self, new: NewRequest) -> InlineStream:
+        stream = InlineStream(self.build(new, self._parsers), self.delays)
+        stream.resume(new.token_ids[new.params.prompt_length :], new.now)
+        return stream
+
+    def build(self, new: NewRequest, parsers: ParserFactory) -> Postprocessor:
+        """Return the post-processor of a request. Raises as `start`."""
+        return Postprocessor(
+            new.params,
             self._detokenizers,
-            self._parsers,
-            prompt_token_ids=token_ids[: params.prompt_length],
+            parsers,
+            prompt_token_ids=new.token_ids[: new.params.prompt_length],
             on_error=self._on_error,
             report=self._report,
-            clock=clock,
+            clock=new.clock,
         )
-        stream = InlineStream(postprocessor, self._delays)
-        stream.resume(token_ids[params.prompt_length :], now)
-        return stream

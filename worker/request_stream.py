@@ -27,7 +27,7 @@ from ..postprocess.engine_output import ABORTS, engine_error, parse_engine_outpu
 from ..postprocess.messages import KEY, PostprocessParams, read
 from ..postprocess.stage_timing import Clock
 from ..recording.recorder import Recorder, RequestRecorder
-from .backend import PostprocessBackend, RequestStream
+from .backend import NewRequest, PostprocessBackend, RequestStream
 from .chunk_writer import ChunkWriter, PostprocessedWriter
 from .egress import Egress, PullEgress, PushEgress, ReceiverGoneError
 from .metrics import Outcome, WorkerMetrics
@@ -256,9 +256,8 @@ class RequestPump:
     async def _pump(self, outputs: AsyncIterator[JsonObject]) -> None:
         try:
             now = self._loop.time()
-            stream = self._stream = self._backend.start(
-                self._params, self._token_ids, now, self._wake, self._clock
-            )
+            new = NewRequest(self._params, self._token_ids, now, self._wake, self._clock)
+            stream = self._stream = self._backend.start(new)
             if stream.due > now:
                 await self._read(outputs, stream)
             # Otherwise the tokens of the worker that died had already ended the request.

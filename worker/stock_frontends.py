@@ -18,6 +18,7 @@ from ..base.json_types import JsonObject
 from ..parsers.base import ParserNames
 from ..parsers.format import Format, Jump, State, target_state
 from ..parsers.parser_lookup import Kind, reasoning_format, tool_format
+from ..parsers.passthrough import PassthroughParsers
 from ..postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
 from ..postprocess.messages import KEY, ChoiceDelta, Delta, PostprocessParams
 from ..postprocess.postprocessor import Postprocessor
@@ -26,7 +27,7 @@ from ..postprocess.stage_timing import Clock
 from ..recording.recorder import Recorder
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ..tokenization.detokenizer.base import REPLACEMENT
-from .backend import InlineStream, PostprocessBackend
+from .backend import InlineBackend, InlineStream, NewRequest
 from .chunk_writer import ChunkWriter, EnginePassthrough
 from .metrics import WorkerMetrics
 from .request_check import check_params
@@ -284,7 +285,7 @@ class StockStream(InlineStream):
         return ScheduledChunk(index, token_ids, [delta], chunk.waited_s)
 
 
-class StockBackend(PostprocessBackend):
+class StockBackend(InlineBackend):
     """Post-processes in this process.
 
     markers: of the frontend's parsers; each gets a chunk without other text. None for chunks of
@@ -298,9 +299,9 @@ class StockBackend(PostprocessBackend):
         delays: MergeDelays,
         metrics: WorkerMetrics,
     ) -> None:
-        self._detokenizers = detokenizers
+        delays = delays if markers is not None else MERGE_DELAYS["lowest"]
+        super().__init__(detokenizers, PassthroughParsers(), delays, report=metrics.report)
         self._markers = markers
-        self._delays = delays if markers is not None else MERGE_DELAYS["lowest"]
         self._metrics = metrics
 
     @property
@@ -309,24 +310,9 @@ class StockBackend(PostprocessBackend):
         return self._metrics.parsers_name  # those of the requests that are parsed here
 
     @override
-    def start(
-        self,
-        params: PostprocessParams,
-        token_ids: Sequence[int],
-        now: float,
-        wake: Callable[[], None],
-        clock: Clock | None = None,
-    ) -> StockStream:
+    def start(self, new: NewRequest) -> StockStream:
         texts = RawTexts(self._markers)
-        postprocessor = Postprocessor(
-            params,
-            self._detokenizers,
-            texts,
-            prompt_token_ids=token_ids,
-            report=self._metrics.report,
-            clock=clock,
-        )
-        return StockStream(postprocessor, self._delays, texts)
+        return StockStream(self.build(new, texts), self.delays, texts)
 
 
 def build_stock_postprocessor(

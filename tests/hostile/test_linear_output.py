@@ -16,7 +16,7 @@ from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
 from backedge.postprocess import Chunk
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta
-from backedge.worker.backend import InlineBackend
+from backedge.worker.backend import InlineBackend, NewRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,7 +66,7 @@ class Worker:
     ) -> list[ChoiceDelta]:
         """Return the deltas of an answer. cuts: where chunks begin."""
         request = params(parser=ParserRequest(tools=list(TOOLS), tool_choice="auto"))
-        stream = self._backend.start(request, [], 0.0, lambda: None)
+        stream = self._backend.start(NewRequest(request, [], 0.0))
         ids = encode(text)
         edges = [0, *sorted({cut % (len(ids) + 1) for cut in cuts}), len(ids)]
         deltas: list[ChoiceDelta] = []

@@ -12,6 +12,7 @@ from backedge.parsers.base import ParserRequest
 from backedge.postprocess import Chunk
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta, PostprocessParams
+from backedge.worker.backend import NewRequest
 
 from tests.hostile.campaign import WHOLE
 from tests.hostile.hostile_text import LONG_NATIVE, SHORT, build_runs, check_deltas
@@ -28,7 +29,7 @@ AT_ONCE = 24
 async def send(pool: Any, request: PostprocessParams, ids: Sequence[int]) -> list[ChoiceDelta]:
     """Return the deltas of an answer; chunks have one token, two, three and so on."""
     wake, loop = asyncio.Event(), asyncio.get_running_loop()
-    stream = pool.start(request, [], loop.time(), wake.set)
+    stream = pool.start(NewRequest(request, [], loop.time(), wake.set))
     deltas: list[ChoiceDelta] = []
     rest = list(ids)
     for size in itertools.count(1):

@@ -15,9 +15,9 @@ from backedge.parsers.arguments.python_calls import PythonCallGrammar
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.arguments.typed_json import TypedJson
 from backedge.parsers.arguments.xml_elements import XmlElements
-from backedge.parsers.call_reader import GRAMMAR_STATES, begin_value, build_grammar
+from backedge.parsers.call_reader import begin_value, build_grammar
 from backedge.parsers.events import Event, ToolCallArguments
-from backedge.parsers.format import Format, State
+from backedge.parsers.format import GRAMMAR_STATES, Format, State
 
 GRAMMARS: dict[State, type[IncrementalGrammar]] = {
     State.ARGUMENTS: TypedJson,

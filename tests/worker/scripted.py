@@ -12,7 +12,12 @@ from backedge.parsers.base import ParserFactory
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
 from backedge.postprocess.messages import KEY, ChoiceDelta, PostprocessedChunk, read
-from backedge.worker.backend import InlineBackend, InlineStream, PostprocessBackend
+from backedge.worker.backend import (
+    InlineBackend,
+    InlineStream,
+    NewRequest,
+    PostprocessBackend,
+)
 from backedge.worker.request_stream import WorkerPostprocessor
 
 from tests.support import encode, params, tiny_detokenizers
@@ -113,8 +118,8 @@ class CountingBackend(InlineBackend):
         super().__init__(tiny_detokenizers(), parsers or PassthroughParsers(), delays, **options)
         self.closes: list[int] = []
 
-    def start(self, *args: Any, **options: Any) -> InlineStream:
-        stream = super().start(*args, **options)
+    def start(self, new: NewRequest) -> InlineStream:
+        stream = super().start(new)
         number = len(self.closes)
         self.closes.append(0)
 

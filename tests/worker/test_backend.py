@@ -10,7 +10,7 @@ from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess import Chunk
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.delta_builder import aggregate_deltas
-from backedge.worker.backend import InlineBackend, InlineStream
+from backedge.worker.backend import InlineBackend, InlineStream, NewRequest
 
 from tests.support import encode, params, tiny_detokenizers
 from tests.worker.scripted import BrokenParsers
@@ -22,13 +22,9 @@ IDS = encode(TEXT)
 def start(token_ids: list[int], prompt_length: int = 0, clock: bool = False) -> InlineStream:
     backend = InlineBackend(tiny_detokenizers(), PassthroughParsers(), MERGE_DELAYS["lowest"])
     ticks = iter(range(10**6))
-    return backend.start(
-        params(prompt_length=prompt_length),
-        token_ids,
-        0.0,
-        lambda: None,
-        (lambda: float(next(ticks))) if clock else None,
-    )
+    ticking = (lambda: float(next(ticks))) if clock else None
+    new = NewRequest(params(prompt_length=prompt_length), token_ids, 0.0, clock=ticking)
+    return backend.start(new)
 
 
 def finish(stream: InlineStream, token_ids: list[int]) -> str | None:

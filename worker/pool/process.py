@@ -18,7 +18,7 @@ from ...postprocess.chunk_scheduler import ChunkScheduler
 from ...postprocess.fallback import Report
 from ...postprocess.messages import PostprocessParams, decode
 from ...tokenization.detokenizer import DetokenizerFactory
-from ..backend import InlineBackend
+from ..backend import InlineBackend, NewRequest
 from . import messages
 from .current_step import StepMonitor, monitor_path
 
@@ -171,9 +171,8 @@ class PoolProcess:
         if params is None:
             raise ProtocolError("the parameters of a request are of a newer version")
         try:
-            scheduler = backend.start(
-                params, message.token_ids, time.monotonic(), lambda: None, clock
-            )
+            new = NewRequest(params, message.token_ids, time.monotonic(), clock=clock)
+            scheduler = backend.start(new)
         except ParserFailedError as failure:
             self._tell(message.key, failure, fatal=True)
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 from typing_extensions import override
@@ -25,10 +25,8 @@ from ...base.limits import (
     SILENCE_S,
 )
 from ...postprocess.fallback import Report
-from ...postprocess.messages import PostprocessParams
 from ...postprocess.postprocessor import log_failure
-from ...postprocess.stage_timing import Clock
-from ..backend import PostprocessBackend
+from ..backend import NewRequest, PostprocessBackend
 from . import messages
 from .current_step import Step
 from .fork_server import ForkServer
@@ -126,24 +124,16 @@ class PoolSupervisor(PostprocessBackend):
         self._set_presence(True)
 
     @override
-    def start(
-        self,
-        params: PostprocessParams,
-        token_ids: Sequence[int],
-        now: float,
-        wake: Callable[[], None],
-        clock: Clock | None = None,
-    ) -> PooledStream:
-        # `clock` stays here: the process measures with its own.
-        callbacks = StreamCallbacks(wake, self._report, self._on_closed)
+    def start(self, new: NewRequest) -> PooledStream:
+        callbacks = StreamCallbacks(new.wake, self._report, self._on_closed)
         key = next(self._keys)
         stream = PooledStream(
             key,
-            params,
-            list(token_ids),
+            new.params,
+            list(new.token_ids),
             self.settings.delays,
             callbacks,
-            measure=clock is not None,
+            measure=new.clock is not None,  # the process measures with a clock of its own
         )
         self._streams[key] = stream
         stream.move(self._least_busy())

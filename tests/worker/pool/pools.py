@@ -11,6 +11,7 @@ from backedge.postprocess import Chunk
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta
+from backedge.worker.backend import NewRequest
 from backedge.worker.pool import PoolSettings, PoolSupervisor
 from backedge.worker.pool.fork_server import PROGRAM
 from backedge.worker.pool.stream import PooledStream
@@ -77,7 +78,7 @@ async def stream(pool, text, pause_s=0.0, **fields):
     """Send `text` as the engine would, a token at a time; return the choice as a whole."""
     wake = asyncio.Event()
     loop = asyncio.get_running_loop()
-    request = pool.start(params(**fields), [], loop.time(), wake.set)
+    request = pool.start(NewRequest(params(**fields), [], loop.time(), wake.set))
     deltas: list[ChoiceDelta] = []
     token_ids: list[int] = []
     try:

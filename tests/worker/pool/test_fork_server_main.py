@@ -13,6 +13,7 @@ import asyncio, sys
 sys.path[:0] = ["."]
 from backedge.postprocess import Chunk
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.worker.backend import NewRequest
 from backedge.worker.pool import PoolSupervisor, PoolSettings
 from tests.support import encode, params
 
@@ -22,7 +23,7 @@ async def main():
         parsers_name="x", delays=MERGE_DELAYS["balanced"], deadline_s=60.0,
     ))
     await pool.ready()
-    request = pool.start(params(), [], 0.0, lambda: None)
+    request = pool.start(NewRequest(params(), [], 0.0))
     for token_id in encode("LOOP"):
         request.add(Chunk(token_ids=[token_id]), 0.0)
     await asyncio.sleep(0.3)

@@ -9,6 +9,7 @@ from backedge.base.errors import ParserFailedError
 from backedge.base.limits import MAX_BACKLOG
 from backedge.postprocess import Chunk
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, ScheduledChunk
+from backedge.worker.backend import NewRequest
 from backedge.worker.pool import messages
 from backedge.worker.pool.stream import PooledStream, StreamCallbacks, split_steps
 from hypothesis import given
@@ -156,7 +157,7 @@ def test_steps_are_single_tokens_that_make_the_chunk(token_ids, finish_reason, h
 
 def test_a_slow_process_slows_only_its_own_requests():
     async def test(pool):
-        request = pool.start(params(), [], 0.0, lambda: None)
+        request = pool.start(NewRequest(params(), [], 0.0))
         for token_id in encode("SLOW "):
             request.add(Chunk(token_ids=[token_id]), 0.0)
         for _ in range(300):

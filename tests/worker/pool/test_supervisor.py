@@ -9,6 +9,7 @@ from backedge.base.errors import ParserFailedError
 from backedge.postprocess import Chunk
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta
+from backedge.worker.backend import NewRequest
 
 from tests.support import encode, params
 from tests.worker.pool.pools import WORDS, in_pool, kept_streams, stream
@@ -105,7 +106,7 @@ def test_a_parser_that_raises_is_reported_once_although_its_process_dies():
 def test_what_was_generated_before_a_failure_is_sent():
     async def test(pool):
         wake = asyncio.Event()
-        request = pool.start(params(), [], 0.0, wake.set)
+        request = pool.start(NewRequest(params(), [], 0.0, wake.set))
         deltas: list[ChoiceDelta] = []
         for token_id in encode("some words before RAISE"):
             request.add(Chunk(token_ids=[token_id]), asyncio.get_running_loop().time())
