@@ -5,6 +5,8 @@ from __future__ import annotations
 import abc
 import functools
 import logging
+from collections.abc import Callable, Collection
+from pathlib import Path
 
 import msgspec
 from dynamo.frontend.structural_tag_policy import (
@@ -24,6 +26,7 @@ from ..guided.call_policy import CallPolicy, find_call_format
 from ..parsers.base import ParserNames
 from ..parsers.parser_lookup import Kind
 from ..postprocess.messages import WorkerCard
+from ..templates.auto_parsers import read_added_tokens
 from ..tokenization.prompt_encoder import PromptCache
 from ..tokenization.tokenizer_selection import Backend, TokenizerSelection
 from .chat_model import ChatModel, Deployment
@@ -102,7 +105,8 @@ class ChatModelBuilder(abc.ABC):
     def call_policy(self) -> CallPolicy:
         """Return when calls are held to a grammar of the model's own syntax."""
         engine = None if self.worker_card is None else self.worker_card.engine
-        return read_call_policy(self.runtime_config, self.configured.names, engine)
+        read_tokens = functools.partial(read_added_tokens, Path(self.path))
+        return read_call_policy(self.runtime_config, self.configured.names, engine, read_tokens)
 
     def usable_parsers(self, installed: InstalledParsers | None = None) -> FrontendParsers:
         """Return the parsers for the model's plain workers. Raises `UnknownParserError`.
@@ -154,17 +158,20 @@ class CardOptions(msgspec.Struct):
 
 
 def read_call_policy(
-    runtime_config: JsonObject, names: ParserNames, engine: str | None
+    runtime_config: JsonObject,
+    names: ParserNames,
+    engine: str | None,
+    read_tokens: Callable[[], Collection[str]] = tuple,
 ) -> CallPolicy:
     """Return the policy of a model (its workers' `--dyn-structural-tag`).
 
     runtime_config: the card's. names: the parsers that are configured for the model. engine: of
-        the workers, if known.
+        the workers, if known. read_tokens: as for `find_call_format`.
     """
     mode, scope, schema = runtime_structural_tag_options(runtime_config)
     tag = msgspec.convert(runtime_config, CardOptions).structural_tag or StructuralTagOptions()
     return CallPolicy(
-        calls=find_call_format(names),
+        calls=find_call_format(names, read_tokens),
         enabled=mode == "on",
         always=scope == "always",
         strict=schema == "strict",

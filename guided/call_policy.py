@@ -11,7 +11,7 @@ engines need not know where reasoning ends, and all give the same answer.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -21,6 +21,7 @@ from ..base.errors import RequestError
 from ..base.json_types import JsonObject
 from ..parsers.base import ParserNames
 from ..parsers.format import Format, State
+from ..parsers.linear_parsers import spell_markers
 from ..parsers.parser_lookup import tool_format
 from ..parsers.structural_tag import build_tag
 from .client_schemas import standardize
@@ -174,14 +175,18 @@ def _move_definitions(parameters: JsonObject, definitions: JsonObject, field: st
 ANY_OBJECT: JsonObject = {"type": "object"}
 
 
-def find_call_format(names: ParserNames) -> Format | None:
+def find_call_format(
+    names: ParserNames, read_tokens: Callable[[], Collection[str]] = tuple
+) -> Format | None:
     """Return the format of calls; None if there is no grammar for it.
 
-    The markers of a format with a suffix are known only with a checkpoint's vocabulary.
+    read_tokens: returns the vocabulary's added tokens, which decide on the markers of a format
+        with a suffix. Called for such a format only.
     """
     format_ = tool_format(names.tool_call) if names.tool_call else None
-    known = format_ is not None and format_.spelling is not None and format_.suffix is None
-    return format_ if known else None
+    if format_ is None or format_.spelling is None:
+        return None
+    return format_ if format_.suffix is None else spell_markers(format_, read_tokens())
 
 
 @dataclass(frozen=True, kw_only=True)

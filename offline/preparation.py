@@ -6,7 +6,7 @@ The grammar of its answer follows the same checks and policy as in servers.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -103,7 +103,7 @@ def build_grammar(
     Raises `RequestError` for a schema, expression or grammar that is invalid, too large or too
     deep, and for a reasoning parser whose reasoning a grammar cannot skip.
     """
-    policy = _find_policy(names)
+    policy = _find_policy(names, vocabulary.ids)
     if not policy.constrains(guided):
         return None
     check_schemas(guided)
@@ -126,13 +126,13 @@ def _read_schema(schema: object) -> object:
     return {} if read is True else read
 
 
-@functools.lru_cache(maxsize=64)
-def _find_policy(names: ParserNames) -> CallPolicy:
+def _find_policy(names: ParserNames, tokens: Collection[str] = ()) -> CallPolicy:
     """Return the policy for these parsers: `auto` is unconstrained unless a tool is strict.
 
+    tokens: the vocabulary's added tokens; not needed to decide whether there is a grammar.
     Reasoning is part of the grammar here, so forced calls have room for it.
     """
-    return CallPolicy(calls=find_call_format(names))
+    return CallPolicy(calls=find_call_format(names, lambda: tokens))
 
 
 def _find_reasoning(name: str, vocabulary: Vocabulary) -> ReasoningTags:

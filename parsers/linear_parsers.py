@@ -7,7 +7,7 @@ chat template has already written the marker.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from typing_extensions import override
 
@@ -16,6 +16,7 @@ from .base import ParserFactory, ParserRequest, ParserWrapper, StreamParser
 from .compiled_format import CompiledFormat, compile_format
 from .events import Content, Event, Reasoning, ToolCallStarted
 from .format import Format, State, target_state
+from .formats.fragments import variant
 from .machine import LinearParser
 from .passthrough import PassthroughParser
 from .prompt_tail import PromptReader
@@ -112,7 +113,7 @@ class LinearParsers(ParserFactory):
 
 
 def spell_markers(format_: Format, tokens: Collection[str]) -> Format:
-    """Return `format_` with the vocabulary's spelling of its markers.
+    """Return `format_` with the vocabulary's spelling of its markers, in its grammar as well.
 
     tokens: the added tokens. A token that equals a marker with the format's suffix inserted
         before its last character replaces that marker.
@@ -120,14 +121,10 @@ def spell_markers(format_: Format, tokens: Collection[str]) -> Format:
     if format_.suffix is None:
         return format_
     plain = {format_.suffix.sub("", token): token for token in tokens}
-    states = {
-        state: {
-            marker if marker in tokens else plain.get(marker, marker): target
-            for marker, target in by_marker.items()
-        }
-        for state, by_marker in format_.states.items()
-    }
-    return replace(format_, states=states)
+    known = {marker for by_marker in format_.states.values() for marker in by_marker}
+    spelt = {marker: plain[marker] for marker in known & plain.keys() if marker not in tokens}
+    aliases, source = format_.aliases, format_.source
+    return variant(format_, format_.name, aliases=aliases, markers=spelt, source=source)
 
 
 def check_vocabulary(flag: str, format_: Format, vocabulary: Vocabulary) -> None:

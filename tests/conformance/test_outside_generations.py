@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import join
-from backedge.parsers.linear_parsers import Vocabulary
+from backedge.parsers.linear_parsers import Vocabulary, spell_markers
 from backedge.parsers.parser_lookup import linear_parsers, tool_format
 from backedge.parsers.structural_tag import build_tag
 
@@ -82,7 +82,7 @@ SCHEMAS = [
         ("add", {"y": {"type": "number"}, "x": {"type": "number"}, "items": ITEMS}),
     )
 ]
-THOUGHT = re.compile(r".*(?:</think>|<\|close\|>think<\|sep\|>)", re.DOTALL)
+THOUGHT = re.compile(r".*(?:</think(?::opensource)?>|<\|close\|>think<\|sep\|>)", re.DOTALL)
 # Ends the output of Kimi K3, with the token after it.
 LAST = "<|close|>message<|sep|>"
 
@@ -91,14 +91,15 @@ LAST = "<|close|>message<|sep|>"
 def test_our_grammar_accepts_them_and_refuses_slips(path: Any) -> None:
     format_ = tool_format(PARSERS[path.stem])
     assert format_ is not None
+    found = spell_markers(format_, SUFFIXED.findall(path.read_text(encoding="utf-8")))
     for grammar in json.loads(path.read_text(encoding="utf-8"))["grammars"]:
         for kind, generation in grammar["generations"].items():
             if kind not in MEANT:
                 continue
-            output = THOUGHT.sub("", generation["completion"].replace(":opensource", ""))
+            output = THOUGHT.sub("", generation["completion"])
             text = output.removesuffix(LAST)
             forced = not kind.startswith("auto")
-            tag = build_tag(format_, SCHEMAS, forced=forced, single=kind == "named")
+            tag = build_tag(found, SCHEMAS, forced=forced, single=kind == "named")
             ours = xgrammar.Grammar.from_structural_tag(json.dumps(tag))
             assert accepts(ours, text), kind
             for slip in leave_out(format_.name, text) if forced else ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -49,6 +50,11 @@ def test_a_grammar_that_forbids_reasoning_is_left_to_others() -> None:
     assert not policy.replaces_all
 
 
-def test_markers_that_a_checkpoint_spells_have_no_grammar() -> None:
-    assert find_call_format(ParserNames("hy_v3")) is None
-    assert find_call_format(ParserNames("glm45")) is not None
+@pytest.mark.parametrize("suffix", ["", ":opensource"])
+def test_a_grammar_has_the_markers_as_the_checkpoint_spells_them(suffix: str) -> None:
+    request = decode_request({"tools": [TOOL], "tool_choice": "required"}, GuidedRequest)
+    tokens = [f"<{name}{suffix}>" for name in ("tool_calls", "/tool_calls", "tool_sep", "think")]
+    calls = find_call_format(ParserNames("hy_v3"), lambda: tokens)
+    found = json.dumps(CallPolicy(calls=calls).constrain(request))
+    assert all(token in found for token in tokens[:3])
+    assert "<tool_call>" in found  # not a token: as in the table

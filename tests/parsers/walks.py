@@ -59,7 +59,8 @@ class Walker:
         self._fixed = {self._tokens.index(text) for text in fixed}
         self._closers = [self._tokens.index(text) for text in CLOSERS]
         last = [text for text in fixed if "/" in text or "end" in text or "close" in text]
-        self._ends = [self._tokens.index(text) for text in (*last, *fixed)]
+        # What encloses the rest comes last, and ends the walk soonest.
+        self._ends = [self._tokens.index(text) for text in (*reversed(last), *fixed)]
         info = xgrammar.TokenizerInfo(self._tokens, stop_token_ids=[0])
         compiler = xgrammar.GrammarCompiler(info, cache_enabled=False)
         self._compiled = compiler.compile_structural_tag(json.dumps(tag))
