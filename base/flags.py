@@ -11,6 +11,7 @@ Flag = tuple[tuple[str, ...], JsonObject]
 """The names of a flag, and the keyword arguments of `add_argument`."""
 
 ON, OFF = "on", "off"
+MAX_PORT = 65535
 MAX_DIGITS = 9  # limit for a number on the command line
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import os
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
@@ -13,7 +14,7 @@ import msgspec
 
 from ..base import gc_freeze
 from ..base.errors import exiting
-from ..base.flags import add_to, flag
+from ..base.flags import MAX_PORT, add_to, flag
 from ..base.limits import PROMPT_CACHE_MB
 from ..base.seams import check_seams
 from ..engines.dynamo import seams
@@ -311,12 +312,28 @@ def build_engine_factory(
 
 
 def check_config(config: FrontendConfig) -> None:
-    """Raise SystemExit for Dynamo's flags that have no effect here."""
+    """Raise SystemExit for Dynamo's flags that have no effect here, and for an unusable port."""
     if config.preprocess_workers:
         raise SystemExit(
             f"--dyn-preprocess-workers {config.preprocess_workers}: Backedge preprocesses in "
             "threads; leave the flag out."
         )
+    if not config.interactive:
+        check_port(config.http_host, config.http_port)
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise SystemExit unless Dynamo can listen there: it would end with a traceback."""
+    if not 0 <= port <= MAX_PORT:
+        raise SystemExit(f"--http-port {port}: a port is at most {MAX_PORT}.")
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Dynamo's
+            listener.bind((host, port))
+    except OSError as error:
+        raise SystemExit(
+            f"--http-port {port} on --http-host {host}: {error.strerror or error}; choose another."
+        ) from error
 
 
 def watch_engine_factory() -> None:

@@ -11,6 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from backedge.base.flags import MAX_DIGITS, MAX_PORT
+
 from tools.stack import (
     CPU_ENGINE,
     HUGGINGFACE_FRONTEND,
@@ -43,7 +45,7 @@ def main() -> None:
     """Run the stack until Ctrl-C or SIGTERM."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", choices=("replay", "vllm"), default="replay")
-    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--port", type=parse_port, default=8000, help="default: 8000")
     parser.add_argument(
         "--model", default="", help="path or name, for vLLM; default: the example model"
     )
@@ -64,6 +66,13 @@ def main() -> None:
         sys.exit(f"run: {error}")
     except KeyboardInterrupt:
         print("\nrun: stopped")
+
+
+def parse_port(text: str) -> int:
+    """Parse a port. Raises ArgumentTypeError."""
+    if text.isascii() and text.isdecimal() and 0 < int(text[:MAX_DIGITS]) <= MAX_PORT:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a port; PORT must be 1 to 65535")
 
 
 def serve(stack: Stack, options: argparse.Namespace) -> None:

@@ -230,7 +230,12 @@ class Stack:
         wait: bool = True,
         **environment: str,
     ) -> Process:
-        """Start a frontend, and wait until it listens; its `url` ends before /v1."""
+        """Start a frontend, and wait until it listens; its `url` ends before /v1.
+
+        Raises `StackError` if `port` is taken: that server would answer in its place.
+        """
+        if port and not is_free(port):
+            raise StackError(f"port {port} is taken by another program; set PORT to another one")
         port = port or free_port()
         process = self.start((*command, "--http-port", str(port), *flags), port, **environment)
         if wait:
@@ -370,11 +375,15 @@ def free_port() -> int:
 
     Dynamo reads the port of /metrics as a signed 16-bit number, so below 32768.
     """
-    while True:
-        port = random.randrange(20000, 32000)
-        with socket.socket() as listener:
-            if listener.connect_ex((LOOPBACK, port)) != 0:
-                return port
+    while not is_free(port := random.randrange(20000, 32000)):
+        pass
+    return port
+
+
+def is_free(port: int) -> bool:
+    """Whether no program listens on this port of the loopback interface."""
+    with socket.socket() as listener:
+        return listener.connect_ex((LOOPBACK, port)) != 0
 
 
 def fetch(url: str) -> str:

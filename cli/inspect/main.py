@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from ...base.errors import SetupError
+from ...base.flags import MAX_PORT
 from ...base.limits import MAX_REQUESTS
 from ...parsers.parser_lookup import Kind
 from ...recording.recording import Recording
@@ -54,7 +55,13 @@ class Options(NamedTuple):
 @click.option("--model", metavar="PATH", help="Folder of the tokenizer, if not as recorded.")
 @click.option("--beside", metavar="PARSERS", help=BESIDE_HELP)
 @click.option("--output", metavar="HTML", type=click.Path(path_type=Path), help="Page to write.")
-@click.option("--serve", "port", metavar="PORT", type=int, help="Serve pages on 127.0.0.1 instead.")
+@click.option(
+    "--serve",
+    "port",
+    metavar="PORT",
+    type=click.IntRange(0, MAX_PORT),
+    help="Serve pages on 127.0.0.1 instead.",
+)
 @click.option("--text", "as_text", is_flag=True, help="Print the tokens instead of a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a page.")
 def command(**flags: object) -> None:
@@ -176,7 +183,10 @@ def serve(options: Options) -> None:
 
 def serve_pages(port: int, rows: list[RequestRow], render: Callable[[RequestRow], str]) -> None:
     """Serve the pages of `rows`, and print the address."""
-    server, address = build_server(port, rows, render)
+    try:
+        server, address = build_server(port, rows, render)
+    except OSError as error:
+        raise SetupError(f"--serve {port}: {error.strerror}; choose another port, or 0.") from error
     with server:
         click.echo(address)
         try:

@@ -126,6 +126,18 @@ class FrontendConfig(Protocol):
     """Dynamo's own flags. Source: `dynamo.frontend.frontend_args.FrontendConfig`."""
 
     @property
+    def http_host(self) -> str:
+        """The address on which the frontend listens."""
+
+    @property
+    def http_port(self) -> int:
+        """Its port, as given."""
+
+    @property
+    def interactive(self) -> bool:
+        """Whether the terminal takes the place of HTTP."""
+
+    @property
     def preprocess_workers(self) -> int:
         """Number of processes in which Dynamo's own chat processors would preprocess."""
 

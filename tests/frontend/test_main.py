@@ -4,6 +4,7 @@ import argparse
 import functools
 import gc
 import os
+import socket
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -105,10 +106,15 @@ def test_a_size_that_is_none_ends_the_process(installed, capsys, size):
 
 def config(**fields):
     return SimpleNamespace(
-        preprocess_workers=0,
-        exclude_tools_when_tool_choice_none=True,
-        trust_remote_code=False,
-        **fields,
+        **{
+            "preprocess_workers": 0,
+            "exclude_tools_when_tool_choice_none": True,
+            "trust_remote_code": False,
+            "http_host": "127.0.0.1",
+            "http_port": 0,
+            "interactive": False,
+            **fields,
+        }
     )
 
 
@@ -169,6 +175,9 @@ def test_the_factory_has_our_defaults_of_dynamos_variables(monkeypatch):
 UNSERVED = [
     ({"user_engine": "no_such_module:Engine"}, {}, "no_such_module:Engine"),
     ({}, {"preprocess_workers": 2}, "--dyn-preprocess-workers 2"),
+    ({}, {"http_port": 99999}, "--http-port 99999: a port is at most 65535"),
+    ({}, {"http_port": -1}, "--http-port -1: a port is at most 65535"),
+    ({}, {"http_host": "192.0.2.1", "http_port": 8000}, "--http-host 192.0.2.1: Cannot assign"),
 ]
 
 
@@ -179,6 +188,15 @@ def test_what_cannot_be_served_ends_the_process(flags, fields, text):
     given = SimpleNamespace(**vars(config()) | fields)
     with pytest.raises(SystemExit, match=text):
         main.build_engine_factory(given, argparse.Namespace(), frontend_flags=frontend_flags)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 - Dynamo's default
+def test_a_taken_port_ends_the_process(host):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(SystemExit, match=f"--http-port {port}.*already in use; choose"):
+            main.check_config(config(http_host=host, http_port=port))
+        main.check_config(config(http_port=port, interactive=True))
 
 
 def test_the_runtime_that_dynamo_makes_is_kept():

@@ -21,6 +21,9 @@ class Config:
     exclude_tools_when_tool_choice_none = True
     trust_remote_code = False
     kv_cache_block_size = None
+    http_host = "127.0.0.1"
+    http_port = 0
+    interactive = False
 
 
 class Builder(ChatModelBuilder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import socket
 import stat
 from pathlib import Path
 from typing import NoReturn
@@ -159,6 +160,16 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     result = run(write(tmp_path / "empty.jsonl"))
     assert result.exit_code == 2
     assert "no requests" in result.stderr
+
+
+def test_a_port_that_cannot_be_served_is_one_line(several: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        for given, says in ((port, "already in use; choose another"), ("99999", "0<=x<=65535")):
+            result = run(several, "--serve", given)
+            assert result.exit_code == 2
+            assert says in result.stderr
+            assert "--serve" in result.stderr
 
 
 def test_serves_the_pages(several: Path, monkeypatch: pytest.MonkeyPatch) -> None:
