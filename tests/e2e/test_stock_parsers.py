@@ -27,6 +27,8 @@ from tools.stack import ROOT, STOCK_FRONTEND, Stack
 
 ALL = bool(os.environ.get("BACKEDGE_ALL_PARSERS"))
 AT_ONCE = 12
+# Building a client takes longer than most answers.
+CLIENT = httpx.Client(timeout=60)
 # A frontend holds four of a user's 128 inotify instances for each model.
 BATCH = 8
 CALL: Invocation = ("write", {"path": "a.txt", "text": "hi"})
@@ -124,7 +126,7 @@ def ask(url: str, model: str, text: str, *, pace: str, stream: bool) -> dict[str
         "stream": stream,
         **({"tools": list(TOOLS)} if tool else {}),
     }
-    content = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60).text
+    content = CLIENT.post(f"{url}/v1/chat/completions", json=body).text
     lines = content.splitlines() if stream else [f"data: {content}"]
     answer: dict[str, Any] = {"content": "", "reasoning": "", "calls": {}, "finish": None}
     for line in lines:
@@ -157,12 +159,15 @@ def served(
         yield frontend.url, request.param
 
 
-@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
-@pytest.mark.parametrize("pace", PACES)
-def test_answers_do_not_depend_on_the_pace(
-    served: tuple[str, tuple[str, ...]], pace: str, stream: bool
-) -> None:
-    url, models = served
+Case = tuple[str, str]
+"""A model, as the worker's argument, and the text that it generates."""
+
+
+@functools.cache
+def ask_all(
+    url: str, models: tuple[str, ...], pace: str, *, stream: bool
+) -> list[tuple[Case, dict[str, Any]]]:
+    """Return the answer to each case of the models."""
     cases = [
         (model, text)
         for model in models
@@ -170,14 +175,16 @@ def test_answers_do_not_depend_on_the_pace(
             model.rpartition(":")[2] or model.split(":")[1]
         )
     ]
-    columns = list(zip(*cases, strict=True))
+    send = functools.partial(ask, url, pace=pace, stream=stream)
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        expected, found = (
-            list(threads.map(functools.partial(ask, url, pace=each, stream=stream), *columns))
-            for each in (PLAIN, pace)
-        )
-    assert [
-        (case, one, other)
-        for case, one, other in zip(cases, expected, found, strict=True)
-        if one != other
-    ] == []
+        answers = threads.map(send, *zip(*cases, strict=True))
+        return list(zip(cases, answers, strict=True))
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("pace", PACES)
+def test_answers_do_not_depend_on_the_pace(
+    served: tuple[str, tuple[str, ...]], pace: str, stream: bool
+) -> None:
+    expected, found = (ask_all(*served, each, stream=stream) for each in (PLAIN, pace))
+    assert [pair for pair in zip(expected, found, strict=True) if pair[0] != pair[1]] == []
