@@ -11,6 +11,7 @@ requirements of a batch by the call that starts it.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import logging
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -18,8 +19,10 @@ from typing import Self
 
 import msgspec
 
+from ..base.errors import SetupError
 from .contracts import (
     CapabilityError,
+    EngineDiedError,
     GenerationOptions,
     GenerationResult,
     ModelLoadConfig,
@@ -64,6 +67,8 @@ class GenerationEngine:
         }
         self._preparations: dict[str, Preparation] = {}
         self._loaded: str | None = None
+        # The running batch.
+        self._rows: Generator[Row, None, None] | None = None
         if config.fallback_backend is None:
             check_backend(self._plugins, config.backend)
             for plugin in self._plugins:
@@ -76,7 +81,8 @@ class GenerationEngine:
         self.close()
 
     def close(self) -> None:
-        """Free the weights; the next batch loads them again."""
+        """End the running batch and free the weights; the next batch loads them again."""
+        self._end_batch()
         if self._loaded is not None:
             self._backends[self._loaded].close()
             self._loaded = None
@@ -118,6 +124,8 @@ class GenerationEngine:
 
         requests: an iterator is read when the back end has room, without comparing ids, for there
             may be many; a sequence is checked first. Otherwise as `generate_text_batch`.
+        The engine generates one batch at a time: if another begins, or `close` is called, this one
+        ends, and its iterator raises `SetupError`.
         """
         return self._start("text", requests, options, plugins, strict=strict)
 
@@ -167,7 +175,7 @@ class GenerationEngine:
         all_options = [options, *_find_row_options(known)]
         check_backend(chosen, name)
         check_batch(chosen, kind=kind, parses=any(some.message for some in all_options))
-        self._backends[name].use_plugins(chosen)
+        self._backends[name].check_plugins(chosen)
         if kind == "vlm":
             self._backends[name].check_vision()
         prepare = self._prepare_with(name)
@@ -186,15 +194,40 @@ class GenerationEngine:
             if first.error is not None:
                 yield first.index, first.result(name)
                 continue
-            self._load(name)
-            generated = self._backends[name].generate(itertools.chain([first], rows))
+            generated = self._begin(name, itertools.chain([first], rows), plugins)
             try:
                 for row in generated:
                     yield row.index, _clean(row.result(name), plugins)
+                    if self._rows is not generated:
+                        found = "the engine was closed, or began another batch, before this one"
+                        raise SetupError(f"{found} had ended; read each to its end.")
+            except EngineDiedError:
+                # The next batch starts it again.
+                self.close()
+                raise
             finally:
-                close = getattr(generated, "close", None)
-                if close is not None:
-                    close()
+                generated.close()
+
+    def _begin(
+        self, name: str, rows: Iterator[Row], plugins: Sequence[Plugin]
+    ) -> Generator[Row, None, None]:
+        """End the running batch; return the iterator of the next one."""
+        self._end_batch()
+        self._load(name)
+        backend = self._backends[name]
+        backend.batch_plugins = plugins
+        self._rows = backend.generate(rows)
+        return self._rows
+
+    def _end_batch(self) -> None:
+        if self._rows is not None:
+            if inspect.getgeneratorstate(self._rows) == inspect.GEN_RUNNING:
+                raise SetupError(
+                    "the engine is at work on a batch; end that first, or use another engine for "
+                    "what its requests need."
+                )
+            self._rows.close()
+            self._rows = None
 
     def _load(self, name: str) -> None:
         if self._loaded == name:

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import importlib
 import importlib.metadata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -51,6 +51,7 @@ class Backend(abc.ABC):
     name: as in `ModelLoadConfig.backend`. capabilities: of this kind of back end, with all
         optional packages. remedies: how to get a capability that may be missing.
     native: the engine whose own parsers it may use.
+    batch_plugins: those of the batch that it generates.
     Raises `SetupError` and its subclasses for an option that it does not support, and
     `BackendUnavailableError` if its library is missing.
     """
@@ -79,12 +80,8 @@ class Backend(abc.ABC):
         """Whether its results have token ids: those of all back ends do."""
         return True
 
-    def use_plugins(self, plugins: Sequence[Plugin]) -> None:
-        """Set the plugins of the next batch.
-
-        Raises `PluginError` for plugins that must be known when weights load.
-        """
-        self.batch_plugins = plugins
+    def check_plugins(self, plugins: Sequence[Plugin]) -> None:  # noqa: B027 - optional
+        """Raise `PluginError` for a batch's plugins that must be known when weights load."""
 
     def check_vision(self) -> None:  # noqa: B027 - optional
         """Raise `SetupError` if the model does not read images."""
@@ -101,7 +98,7 @@ class Backend(abc.ABC):
         """Load the weights; called once."""
 
     @abc.abstractmethod
-    def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def generate(self, rows: Iterator[Row]) -> Generator[Row, None, None]:
         """Generate rows, and yield each when it has finished or failed.
 
         rows: read when the back end has room; one that has already failed is yielded at once.

@@ -12,8 +12,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 # Environment variable that tells the engine's processes who started the engine.
 VARIABLE = "BACKEDGE_ENGINE_STARTED_BY"
@@ -26,19 +28,22 @@ def adopt_engine() -> None:
     os.environ[VARIABLE] = str(os.getpid())
 
 
-@contextmanager
-def watch_engine(died: Callable[[], object]) -> Iterator[None]:
-    """Start an engine in this context. died: called in a thread when one of its processes ends."""
+def start_engine(start: Callable[[], T], died: Callable[[T], object]) -> T:
+    """Return the engine that `start` starts.
+
+    died: called with the engine in a thread when one of its processes ends.
+    """
     before = multiprocessing.active_children()
-    yield
+    engine = start()
     ends = [child.sentinel for child in multiprocessing.active_children() if child not in before]
 
     def wait() -> None:
         multiprocessing.connection.wait(ends)
-        died()
+        died(engine)
 
     if ends:
         threading.Thread(target=wait, name="engine", daemon=True).start()
+    return engine
 
 
 def end_with_parent() -> None:

@@ -5,7 +5,7 @@ It generates the transcript that has the row's prompt, regardless of sampling pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -77,7 +77,7 @@ class ReplayBackend(Backend):
         """Do nothing: `open` has read the transcripts."""
 
     @override
-    def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def generate(self, rows: Iterator[Row]) -> Generator[Row, None, None]:
         for row in rows:
             try:
                 if row.error is None:

@@ -14,7 +14,7 @@ import json
 import signal
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from typing_extensions import override
@@ -33,7 +33,7 @@ from ...offline.inference_backend import (
     needs,
 )
 from ...offline.model_text import ModelText, open_text
-from ...offline.parent_death import watch_engine
+from ...offline.parent_death import start_engine
 from ...offline.plugins.base import Plugin
 from ...offline.rows import Row, find_row_error
 from ...parsers.api import Engine
@@ -88,22 +88,25 @@ class SglangBackend(Backend):
 
         config = self.config
         on_sigterm = signal.getsignal(signal.SIGTERM)
-        with watch_engine(self._end_wait), loads("SGLang", config.model):
-            self.engine = sglang.Engine(
-                **{
-                    "log_level": "error",
-                    "model_path": str(config.model),
-                    "dtype": config.dtype,
-                    "revision": config.revision,
-                    "trust_remote_code": config.trust_remote_code,
-                    "context_length": config.max_model_len,
-                    # Without a tokenizer SGLang supports no grammars.
-                    "skip_tokenizer_init": False,
-                    "incremental_streaming_output": True,
-                    # SGLang's own handler kills this process.
-                    "custom_sigquit_handler": signal.SIG_IGN,
-                    **config.engine_args,
-                }
+        arguments = {
+            "log_level": "error",
+            "model_path": str(config.model),
+            "dtype": config.dtype,
+            "revision": config.revision,
+            "trust_remote_code": config.trust_remote_code,
+            "context_length": config.max_model_len,
+            # Without a tokenizer SGLang supports no grammars.
+            "skip_tokenizer_init": False,
+            "incremental_streaming_output": True,
+            # SGLang's own handler kills this process.
+            "custom_sigquit_handler": signal.SIG_IGN,
+            **config.engine_args,
+        }
+        death = self._death
+        with loads("SGLang", config.model):
+            self.engine = start_engine(
+                lambda: sglang.Engine(**arguments),
+                lambda engine: engine.loop.call_soon_threadsafe(death.set),
             )
         self.engine.loop.run_until_complete(self._take_signals_back(on_sigterm))
 
@@ -116,18 +119,15 @@ class SglangBackend(Backend):
                 self.engine.loop.remove_signal_handler(number)
                 signal.signal(number, handler)
 
-    def _end_wait(self) -> None:
-        if self.engine is not None:
-            self.engine.loop.call_soon_threadsafe(self._death.set)
-
     @override
     def close(self) -> None:
         engine, self.engine = self.engine, None
+        self._death = asyncio.Event()
         if engine is not None:
             engine.shutdown()
 
     @override
-    def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def generate(self, rows: Iterator[Row]) -> Generator[Row, None, None]:
         loop = self.engine.loop
         running: dict[asyncio.Task[None], Row] = {}
         death = loop.create_task(self._death.wait())

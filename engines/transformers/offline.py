@@ -6,11 +6,12 @@ step. So a batch ends with its last row, and stop strings in reasoning are ignor
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -149,11 +150,13 @@ class HfBackend(VisionBackend):
         import torch
 
         self.model = None
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        # A device that has failed frees nothing.
+        with contextlib.suppress(RuntimeError):
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
 
     @override
-    def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def generate(self, rows: Iterator[Row]) -> Generator[Row, None, None]:
         groups: dict[GroupKey, list[Row]] = {}
         waiting = pixels = 0
         for row in rows:

@@ -12,7 +12,7 @@ import itertools
 import json
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, ClassVar
 
 from typing_extensions import override
@@ -37,7 +37,7 @@ from ...offline.inference_backend import (
     needs,
 )
 from ...offline.model_text import ModelText, open_text
-from ...offline.parent_death import adopt_engine, watch_engine
+from ...offline.parent_death import adopt_engine, start_engine
 from ...offline.plugins.base import Plugin
 from ...offline.rows import Row, find_row_error
 from ...offline.vision import VisionBackend
@@ -73,7 +73,7 @@ class VllmBackend(VisionBackend):
         self.llm: Any = None
 
     @override
-    def use_plugins(self, plugins: Sequence[Plugin]) -> None:
+    def check_plugins(self, plugins: Sequence[Plugin]) -> None:
         for plugin in plugins:
             if "logits_processor" in plugin.hooks and plugin not in self.plugins:
                 raise PluginError(
@@ -86,7 +86,6 @@ class VllmBackend(VisionBackend):
                     f"plugin {plugin.name!r} changes logits, which vLLM does in all batches; pass "
                     "it to this one as well, or create a GenerationEngine without it."
                 )
-        super().use_plugins(plugins)
 
     @override
     def open(self) -> ModelText:
@@ -96,6 +95,7 @@ class VllmBackend(VisionBackend):
     def load(self) -> None:
         check_seams(rows_of(seams.WORKER, "offline"), seams.PACKAGES)
         from vllm import LLM
+        from vllm.v1.engine.exceptions import EngineDeadError
 
         config = self.config
         processors = [
@@ -104,23 +104,21 @@ class VllmBackend(VisionBackend):
             if (processor := plugin.logits_processor(self.name)) is not None
         ]
         adopt_engine()
-        with watch_engine(self._end_wait), loads("vLLM", config.model):
-            self.llm = LLM(
-                model=str(config.model),
-                dtype=config.dtype,
-                revision=config.revision,
-                trust_remote_code=config.trust_remote_code,
-                max_model_len=config.max_model_len,
-                **({"logits_processors": processors} if processors else {}),
-                **config.engine_args,
+        arguments = {
+            "model": str(config.model),
+            "dtype": config.dtype,
+            "revision": config.revision,
+            "trust_remote_code": config.trust_remote_code,
+            "max_model_len": config.max_model_len,
+            **({"logits_processors": processors} if processors else {}),
+            **config.engine_args,
+        }
+        with loads("vLLM", config.model):
+            self.llm = start_engine(
+                lambda: LLM(**arguments),
+                # A `step` would wait for ever for an engine that no longer exists.
+                lambda llm: llm.llm_engine.engine_core.outputs_queue.put(EngineDeadError()),
             )
-
-    def _end_wait(self) -> None:
-        """Let a `step` raise that waits for an engine that no longer exists."""
-        from vllm.v1.engine.exceptions import EngineDeadError
-
-        if self.llm is not None:
-            self.llm.llm_engine.engine_core.outputs_queue.put(EngineDeadError())
 
     @override
     def close(self) -> None:
@@ -129,7 +127,7 @@ class VllmBackend(VisionBackend):
             llm.llm_engine.engine_core.shutdown()
 
     @override
-    def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def generate(self, rows: Iterator[Row]) -> Generator[Row, None, None]:
         from vllm.v1.engine.exceptions import EngineDeadError
 
         running = _Requests(self.llm.llm_engine, self._build_prompt)

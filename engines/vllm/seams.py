@@ -122,7 +122,7 @@ called vllm.v1.engine.exceptions:EngineDeadError
 read vllm.v1.engine.core_client:SyncMPClient.outputs_queue
     why: vLLM waits there for ever if its engine's process is killed
     without: a batch whose engine dies does not end
-    used_in: offline.py:VllmBackend._end_wait
+    used_in: offline.py:VllmBackend.load
 """,
 )
 FRONTEND = read_table(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
+from backedge.base.errors import SetupError
 from backedge.offline import (
     GenerationEngine,
     GenerationOptions,
@@ -51,6 +54,41 @@ def request(transcript: Transcript, **options: Any) -> TextGenerationRequest:
 def letters(number: int, **options: Any) -> TextGenerationRequest:
     """Return one of several rows of `LETTERS`."""
     return dataclasses.replace(request(LETTERS, **options), id=str(number))
+
+
+def check_batches_in_succession(engine: GenerationEngine) -> None:
+    """Whatever becomes of a batch, the next one of the same engine has its own answers."""
+    rows = [letters(number) for number in range(3)]
+
+    def check_next() -> None:
+        results = engine.generate_text_batch(rows)
+        expected = LETTERS["expect"]["content"], None
+        assert [(result.text, result.error) for result in results] == [expected] * 3
+
+    def fail() -> Iterator[TextGenerationRequest]:
+        yield rows[0]
+        raise KeyError("the user's")
+
+    def ask_the_same() -> Iterator[TextGenerationRequest]:
+        yield rows[0]
+        engine.generate_text_batch(rows)
+
+    failures: list[tuple[Any, type[Exception], str]] = [
+        (fail, KeyError, "the user's"),
+        (ask_the_same, SetupError, "the engine is at work on a batch"),
+    ]
+    for requests, error, message in failures:
+        with pytest.raises(error, match=message):
+            list(engine.iterate_text_batch(requests()))
+        check_next()
+    for end in (check_next, engine.close):
+        left = engine.iterate_text_batch(rows)
+        next(left)
+        end()
+        with pytest.raises(SetupError, match="began another batch, before this one had ended"):
+            next(left)
+        assert list(left) == []
+        check_next()
 
 
 PARSED: dict[str, Any] = {

@@ -20,7 +20,7 @@ from backedge.offline.contracts import CapabilityError, RowFailedError
 from backedge.offline.inference_backend import CAPABILITIES
 from backedge.testing.offline import ReplayBackend
 
-from tests.offline.batches import ask, replay_engine, request
+from tests.offline.batches import ask, check_batches_in_succession, replay_engine, request
 from tests.support import TRANSCRIPTS
 
 HELLO, WORLD = ask("Say hello."), ask("Greet the world.")
@@ -55,6 +55,11 @@ def test_a_batch_without_any_good_row_loads_nothing(loads):
         [result] = engine.generate_text_batch([LONG])
     assert result.error is not None
     assert loads == []
+
+
+def test_batches_in_succession():
+    with replay_engine() as engine:
+        check_batches_in_succession(engine)
 
 
 def test_weights_load_once(loads):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import queue
 import subprocess
 import sys
-import threading
 import time
 import tomllib
 
 import pytest
-from backedge.offline.parent_death import VARIABLE, end_with_parent, watch_engine
+from backedge.offline.parent_death import VARIABLE, end_with_parent, start_engine
 
 from tools.stack import ROOT
 
@@ -65,16 +65,21 @@ def test_the_end_of_an_engine_s_process_is_noticed(starts: bool) -> None:
     spawn = multiprocessing.get_context("spawn")
     earlier = spawn.Process(target=time.sleep, args=(0,))
     earlier.start()
-    died = threading.Event()
-    with watch_engine(died.set):
+    died: queue.Queue[object] = queue.Queue()
+
+    def start() -> multiprocessing.process.BaseProcess:
         engine = spawn.Process(target=time.sleep, args=(60,))
         if starts:
             engine.start()
+        return engine
+
+    engine = start_engine(start, died.put)
     earlier.join()
-    assert not died.wait(0.1)
+    with pytest.raises(queue.Empty):
+        died.get(timeout=0.1)
     if starts:
         engine.kill()
-        assert died.wait(10)
+        assert died.get(timeout=10) is engine
 
 
 def test_vllm_calls_it_in_its_processes() -> None:

@@ -28,7 +28,7 @@ class ScriptedEngine:
     refused: the ends of request ids that are refused. gives_up: the ends of those that the engine
         ends itself after some tokens.
     asked: parameters of all requests. ids: those of all. aborted: ids. held: the most requests at
-        once.
+        once. loads: how often it was loaded.
     """
 
     def __init__(self, refused: Sequence[str] = (), gives_up: Sequence[str] = ()) -> None:
@@ -37,7 +37,7 @@ class ScriptedEngine:
         self.ids: list[str] = []
         self.aborted: list[str] = []
         self.running: dict[str, Any] = {}
-        self.held = 0
+        self.held = self.loads = 0
 
     def begin(self, request_id: str, state: Any) -> None:
         self.ids.append(request_id)
@@ -157,6 +157,7 @@ def start(
     scripted = SCRIPTED[name](**script)
 
     def load(backend: Any) -> None:
+        scripted.loads += 1
         scripted.install(backend)
 
     monkeypatch.setattr(CLASSES[name], "load", load)

@@ -15,7 +15,7 @@ from backedge.offline.contracts import EngineDiedError, UnknownOptionError
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from tests.engines.offline.scripted_engines import NAMES, TOKENS, build_engine, start
-from tests.offline.batches import LETTERS, ask, letters
+from tests.offline.batches import LETTERS, ask, check_batches_in_succession, letters
 
 TITLES = {"vllm": "vLLM", "sglang": "SGLang"}
 engines = pytest.mark.parametrize("name", NAMES)
@@ -64,16 +64,29 @@ def test_no_request_s_id_begins_with_that_of_another(
     assert not any(later.startswith(earlier) for earlier, later in itertools.pairwise(ids))
 
 
-def test_a_dead_engine_ends_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+@engines
+def test_batches_in_succession(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    engine, scripted = start(monkeypatch, name)
+    with engine:
+        check_batches_in_succession(engine)
+        assert scripted.running == {}
+
+
+def test_a_dead_engine_ends_its_batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, scripted = start(monkeypatch, "vllm")
 
     def die(*_: object) -> None:
         raise EngineDeadError
 
-    monkeypatch.setattr(scripted, "step", die)
-    monkeypatch.setattr(scripted, "abort_request", die)
-    with engine, pytest.raises(EngineDiedError, match="the engine died: vLLM's own messages"):
+    with engine:
+        with monkeypatch.context() as patch:
+            patch.setattr(scripted, "step", die)
+            patch.setattr(scripted, "abort_request", die)
+            with pytest.raises(EngineDiedError, match="the engine died: vLLM's own messages"):
+                engine.generate_text_batch([letters(0)])
+        scripted.running.clear()
         engine.generate_text_batch([letters(0)])
+    assert scripted.loads == 2
 
 
 # how the engine does not do the second choice of the second row, what its error says

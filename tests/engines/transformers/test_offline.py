@@ -20,7 +20,14 @@ from backedge.offline.contracts import (
     UnknownOptionError,
 )
 
-from tests.offline.batches import PARSED, ask, message, replay_engine, request
+from tests.offline.batches import (
+    PARSED,
+    ask,
+    check_batches_in_succession,
+    message,
+    replay_engine,
+    request,
+)
 from tests.support import TINY_MODEL, TRANSCRIPTS, encode
 
 HELLO = TRANSCRIPTS["plain_text"]
@@ -60,6 +67,11 @@ def test_transcripts_of_different_lengths_and_options_in_one_batch(engine):
         TRANSCRIPTS[name]["expect"] for name in NAMES
     ]
     assert {result.backend for result in results} == {"hf"}
+
+
+def test_batches_in_succession():
+    with build_engine(batch_size=1) as engine:
+        check_batches_in_succession(engine)
 
 
 def test_a_batch_ends_when_its_last_row_has(engine, monkeypatch):
@@ -242,7 +254,9 @@ class OnlyComma(Plugin):
 
 def test_a_plugin_changes_logits(engine):
     options = GenerationOptions(max_new_tokens=4)
-    [result] = engine.generate_text_batch([ask("Hi")], options, [OnlyComma()])
+    batch = engine.iterate_text_batch([ask("Hi")], options, [OnlyComma()])
+    engine.iterate_text_batch([ask("Hi")], options)
+    [(_, result)] = batch
     assert (result.text, result.finish_reason) == (",,,,", "length")
 
 
