@@ -44,6 +44,7 @@ from .prompt_queue import PromptQueue
 from .response.openai_chunks import AnnotatedChunk
 from .teardown import RunningRequests, Teardown, close_when_idle, find_closing
 from .turns.flags import TurnSettings
+from .turns.shared_turns import SharedTurns
 from .turns.turn_keeper import TurnKeeper
 from .turns.turn_store import TurnStore
 
@@ -92,12 +93,15 @@ class EngineFactory:
         self.recording = None if record is None else FrontendRecording(record)
         self.turn_store: TurnStore | None = None
         self._turns: TurnSettings | None = None
+        self._shared_turns: SharedTurns | None = None
         self._teardown = Teardown()
 
     def keep_turns(self, settings: TurnSettings | None) -> None:
         """Keep the answers of the models that are built from now on; None to keep none."""
         if settings is not None:
             self.turn_store = TurnStore(settings.megabytes * BYTES_PER_MB)
+            if settings.store is not None:
+                self._shared_turns = SharedTurns(settings.store, settings.expiry_s)
         self._turns = settings
 
     async def chat_engine_factory(
@@ -142,7 +146,11 @@ class EngineFactory:
             self.recording.record(model, builder)
         if self._turns is not None and self.turn_store is not None:
             model.turns = TurnKeeper(
-                self._turns, self.turn_store, self._prompt_queue, model.local_factories
+                self._turns,
+                self.turn_store,
+                self._prompt_queue,
+                model.local_factories,
+                self._shared_turns,
             )
         if self._user_engine is None:
             answer = model.answer

@@ -208,6 +208,8 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
         sys.stdout.write(f"{parser.format_help()}\n")
     parsed, rest = parser.parse_known_args(arguments)
     tokenizer = _select_tokenizer(parsed)
+    with exiting(prefix=""):
+        turns = turn_flags.read_turn_settings(parsed)
     backend = tokenizer.backend
     parsers: Kind | None = None
     if backend != "vllm" and not (backend is None and tokenizer_flags.is_installed("vllm")):
@@ -220,7 +222,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
         tuple(parsed.allowed_modules),
         parsed.cache_mb,
         read_record_settings(parsed),
-        turn_flags.read_turn_settings(parsed),
+        turns,
     )
 
 

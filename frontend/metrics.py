@@ -70,7 +70,12 @@ class FrontendMetrics(Collector):
             counter(
                 "turns",
                 "Answers that were kept, and that were restored in a later request.",
-                {"kept": counts.kept, "restored": counts.restored, "spliced": counts.spliced},
+                {
+                    "kept": counts.kept,
+                    "restored": counts.restored,
+                    "spliced": counts.spliced,
+                    "fetched": counts.fetched,
+                },
                 "result",
             ),
             counter(

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib.util
+import re
 from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from ...base.flags import OFF, Flag, flag, parse_megabytes
-from ...base.limits import KEEP_TURNS_MB
+from ...base.errors import SetupError
+from ...base.flags import MAX_DIGITS, OFF, Flag, flag, parse_megabytes
+from ...base.limits import KEEP_TURNS_EXPIRY_S, KEEP_TURNS_MB
 
 KEEP_FLAG = "--keep-turns"
 LIMIT_FLAG = "--keep-turns-mb"
 SCOPE_FLAG = "--keep-turns-scope"
+STORE_FLAG = "--keep-turns-store"
+EXPIRY_FLAG = "--keep-turns-expiry"
+STORE_URL = re.compile(r"(?:valkey|redis)(s?://.+)")
 # Dynamo passes the header with this prefix and NAME as the metadata NAME.
 HEADER_PREFIX = "x-dynamo-meta-"
 
@@ -31,6 +37,23 @@ def parse_header(text: str) -> str:
             f"{HEADER_PREFIX}; have your gateway send the tenant in one of them"
         )
     return name.removeprefix(HEADER_PREFIX)
+
+
+def parse_store(text: str) -> str:
+    """Return the server's URL for a client of Redis. Raises ArgumentTypeError."""
+    url = STORE_URL.fullmatch(text)
+    if url is None:
+        # Without the value, which may have a password.
+        raise argparse.ArgumentTypeError("it must be a URL: valkey://HOST:PORT/0 or redis://...")
+    return f"redis{url[1]}"
+
+
+def parse_expiry(text: str) -> int:
+    """Return a number of seconds. Raises ArgumentTypeError."""
+    seconds = int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else 0
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 1")
+    return seconds
 
 
 FLAGS: tuple[Flag, ...] = (
@@ -55,6 +78,19 @@ FLAGS: tuple[Flag, ...] = (
         help=f"The header that names the tenant; it begins with {HEADER_PREFIX}. A request "
         "without it is left alone.",
     ),
+    flag(
+        STORE_FLAG,
+        type=parse_store,
+        metavar="URL",
+        help="valkey://HOST:PORT/0 or redis://...: a server where several frontends keep turns.",
+    ),
+    flag(
+        EXPIRY_FLAG,
+        type=parse_expiry,
+        default=KEEP_TURNS_EXPIRY_S,
+        metavar="S",
+        help=f"How long that server keeps a turn, in seconds. Default: {KEEP_TURNS_EXPIRY_S}.",
+    ),
 )
 
 
@@ -63,15 +99,31 @@ class TurnSettings(msgspec.Struct, frozen=True):
 
     mode: the most that a request may ask for. megabytes: memory for the turns of all models.
     scope: name of the metadata that tells tenants apart; None for a frontend of a single one.
+    store: URL of a server that frontends share, for a client of Redis; None for none.
+    expiry_s: how long it keeps a turn.
     """
 
     mode: TurnMode
     megabytes: int = KEEP_TURNS_MB
     scope: str | None = None
+    store: str | None = None
+    expiry_s: int = KEEP_TURNS_EXPIRY_S
 
 
 def read_turn_settings(parsed: argparse.Namespace) -> TurnSettings | None:
-    """Return the settings; None to keep no turns."""
+    """Return the settings; None to keep no turns.
+
+    Raises `SetupError` if the store's client is not installed.
+    """
     if parsed.keep_turns == OFF:
         return None
-    return TurnSettings(parsed.keep_turns, parsed.keep_turns_mb, parsed.keep_turns_scope)
+    store = parsed.keep_turns_store
+    if store is not None and importlib.util.find_spec("redis") is None:
+        raise SetupError(f"{STORE_FLAG} needs a client; run pip install '.[turns]'.")
+    return TurnSettings(
+        parsed.keep_turns,
+        parsed.keep_turns_mb,
+        parsed.keep_turns_scope,
+        store,
+        parsed.keep_turns_expiry,
+    )

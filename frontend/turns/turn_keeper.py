@@ -8,6 +8,7 @@ from the rendered ids and from the generated ones.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 from collections import OrderedDict
@@ -29,8 +30,10 @@ from ..request.chat_request import ChatRequest, Message
 from .answer import Answer, AnswerCollector, read_answer
 from .conversation import describe, digest_conversation, extend_digest
 from .flags import MODES, TurnSettings
+from .shared_turns import SharedTurns, unseal
 from .turn_store import Turn, TurnStore, pack_token_ids
 
+NOT_JSON = (ValueError, OverflowError, RecursionError)
 LocalFactories: TypeAlias = Callable[[], tuple[DetokenizerFactory, ParserFactory]]
 
 
@@ -60,7 +63,7 @@ class Conversation(msgspec.Struct):
 class TurnKeeper:
     """Keeps and restores the turns of one model.
 
-    local_factories: build the model's post-processing.
+    local_factories: build the model's post-processing. shared: the turns of other frontends, too.
     """
 
     def __init__(
@@ -69,8 +72,10 @@ class TurnKeeper:
         store: TurnStore,
         queue: PromptQueue,
         local_factories: LocalFactories,
+        shared: SharedTurns | None = None,
     ) -> None:
         self._settings = settings
+        self._shared = shared
         self._store = store
         self._queue = queue
         self._local_factories = local_factories
@@ -88,10 +93,32 @@ class TurnKeeper:
         if scope is None and self._settings.scope is not None:
             self._miss("scope")
             return None
-        restore = functools.partial(self._restore, exact=mode == "exact", scope=scope)
-        return await self._queue.run(
-            restore, request, characters=request.characters, context=context
-        )
+        run = functools.partial(self._queue.run, characters=request.characters, context=context)
+        fetched: dict[bytes, bytes] = {}
+        if self._shared is not None:
+            missing = await run(functools.partial(self._find_missing, scope), request)
+            fetched = await self._shared.fetch(missing)
+        restore = functools.partial(self._restore, fetched, exact=mode == "exact", scope=scope)
+        return await run(restore, request)
+
+    def _find_missing(self, scope: str | None, request: ChatRequest) -> list[bytes]:
+        """Return the keys of the answers that this frontend does not have."""
+        with contextlib.suppress(*NOT_JSON):
+            keys = zip(request.messages, digest_conversation(request, scope)[1:], strict=True)
+            return [
+                key
+                for message, key in keys
+                if message.role == "assistant" and key not in self._store
+            ]
+        return []
+
+    def _add_fetched(self, fetched: dict[bytes, bytes]) -> None:
+        for key, value in fetched.items():
+            turn = unseal(key, value)
+            if turn is None:
+                self._miss("store")
+            elif self._store.add(key, turn):
+                self._store.counts.fetched += 1
 
     def _read_scope(self, context: Context | None) -> str | None:
         if self._settings.scope is None:
@@ -103,11 +130,17 @@ class TurnKeeper:
         self._store.counts.missed[reason] += 1
 
     def _restore(
-        self, request: ChatRequest, *, exact: bool, scope: str | None
+        self,
+        fetched: dict[bytes, bytes],
+        request: ChatRequest,
+        *,
+        exact: bool,
+        scope: str | None,
     ) -> Conversation | None:
+        self._add_fetched(fetched)
         try:
             digests = digest_conversation(request, scope)
-        except (ValueError, OverflowError, RecursionError):
+        except NOT_JSON:
             self._miss("not JSON")
             return None
         repeated = []
@@ -246,8 +279,11 @@ class TurnKeeper:
                 )
             message = answer.message
             message.content = f"{conversation.beginning}{message.content}"
-            if self._store.add(extend_digest(conversation.digest, message), turn):
+            key = extend_digest(conversation.digest, message)
+            if self._store.add(key, turn):
                 self._store.counts.kept += 1
+                if self._shared is not None:
+                    self._shared.keep(key, turn)
                 return
             problem = "size"
         if problem is not None:

@@ -42,7 +42,7 @@ def pack_token_ids(token_ids: Sequence[int]) -> bytes:
 REASONS = (
     *("unknown", "prompt", "end", "answer"),
     *("cut", "malformed", "size", "continued"),
-    *("scope", "media", "not JSON"),
+    *("scope", "media", "not JSON", "store"),
 )
 
 
@@ -50,12 +50,14 @@ class TurnCounts(msgspec.Struct):
     """Counters of the frontend's turns.
 
     kept: answers. restored: answers whose reasoning was put into a later request. spliced: answers
-        whose generated token ids were. missed: the rest, by reason.
+        whose generated token ids were. fetched: answers that came from the frontends' store.
+        missed: the rest, by reason.
     """
 
     kept: int = 0
     restored: int = 0
     spliced: int = 0
+    fetched: int = 0
     missed: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(REASONS, 0))
 
 
@@ -76,6 +78,9 @@ class TurnStore:
     def size(self) -> int:
         """Memory of all entries in bytes."""
         return self._size
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._entries
 
     def find(self, key: bytes) -> Turn | None:
         """Return the turn, or None."""

@@ -13,6 +13,7 @@ from backedge.frontend.chat_model import ChatModel
 from backedge.frontend.prompt_preprocessor import PromptPreprocessor
 from backedge.frontend.prompt_queue import PromptQueue
 from backedge.frontend.turns.flags import TurnSettings
+from backedge.frontend.turns.shared_turns import SharedTurns
 from backedge.frontend.turns.turn_keeper import TurnKeeper
 from backedge.frontend.turns.turn_store import TurnCounts, TurnStore
 from backedge.guided.call_policy import CallPolicy
@@ -46,9 +47,19 @@ class AnsweringEngine(Engine):
 
 
 class Agent:
-    """Sends requests through one frontend to a model that answers as told."""
+    """Sends requests through one frontend to a model that answers as told.
 
-    def __init__(self, settings: TurnSettings, capacity: int = 1 << 20) -> None:
+    runner: of the event loop, which frontends may share; None for one of its own.
+    """
+
+    def __init__(
+        self,
+        settings: TurnSettings,
+        capacity: int = 1 << 20,
+        shared: SharedTurns | None = None,
+        runner: asyncio.Runner | None = None,
+    ) -> None:
+        self._runner = runner or asyncio.Runner()
         self.engine = AnsweringEngine([])
         prompts = HuggingFacePrompts(
             FILES.prompt_token_ids, {}, CallPolicy(enabled=False), has_reasoning_parser=True
@@ -58,7 +69,7 @@ class Agent:
         preprocessor = PromptPreprocessor(prompts, FILES, queue, None)
         self.model = ChatModel(deployment(self.engine), preprocessor, lambda: factories)
         self.store = TurnStore(capacity)
-        self.model.turns = TurnKeeper(settings, self.store, queue, lambda: factories)
+        self.model.turns = TurnKeeper(settings, self.store, queue, lambda: factories, shared)
 
     @property
     def counts(self) -> TurnCounts:
@@ -94,7 +105,7 @@ class Agent:
         ]
         request = raw_request(**{"messages": messages, "tools": [TOOL], **fields})
         context = Context() if headers is None else TenantContext(headers)
-        return asyncio.run(collect(self.model, request, context))
+        return self._runner.run(collect(self.model, request, context))
 
 
 async def collect(model: ChatModel, request: JsonObject, context: Context) -> JsonObject:

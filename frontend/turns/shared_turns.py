@@ -1,0 +1,133 @@
+"""Turns that several frontends share, in a server that speaks Redis' protocol, such as Valkey.
+
+The server may fail, hang or hold anything: that costs a turn, and at most the time of one look-up.
+A value is sealed with the digest of its conversation, which the server never learns: only who has
+the conversation can make one, and a value in another's place is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import time
+import zlib
+from collections.abc import Sequence
+
+import msgspec
+
+from ...base.limits import MAX_TURN_BYTES, MAX_WAITING_TURNS, TURN_LOOKUP_MS
+from .turn_store import Turn
+
+logger = logging.getLogger(__name__)
+
+PREFIX = b"backedge:turn:1:"
+SEAL_BYTES = 32
+# A server that has failed is left alone for this long, so that it delays no more requests.
+PAUSE_S = 1.0
+TIMEOUT_S = TURN_LOOKUP_MS / 1000
+WRITE_TIMEOUT_S = 1.0
+MAX_CONNECTIONS = 16
+# The client raises them, besides its own, for a peer that does not speak the protocol.
+FAILURES = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
+
+class SharedTurns:
+    """The turns in one server, for one event loop.
+
+    url: redis:// or rediss://. expiry_s: how long the server keeps a turn. failed: look-ups and
+    writes that failed.
+    """
+
+    def __init__(self, url: str, expiry_s: int) -> None:
+        # Imported here: frontends without a store do not need it.
+        from redis.asyncio import BlockingConnectionPool, Redis
+        from redis.asyncio.retry import Retry
+        from redis.backoff import NoBackoff
+        from redis.exceptions import RedisError
+
+        self.failed = 0
+        self._failures = (RedisError, *FAILURES)
+        self._expiry_s = expiry_s
+        self._resume_at = 0.0
+        self._writing: set[asyncio.Task[None]] = set()
+        # Look-ups have a limit of their own.
+        pool = BlockingConnectionPool.from_url(
+            url,
+            max_connections=MAX_CONNECTIONS,
+            timeout=WRITE_TIMEOUT_S,
+            socket_connect_timeout=WRITE_TIMEOUT_S,
+            socket_timeout=WRITE_TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+        )
+        self._client = Redis.from_pool(pool)
+
+    async def fetch(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of the keys that the server has, for `unseal`.
+
+        Takes at most `TURN_LOOKUP_MS`; returns nothing if the server fails.
+        """
+        if not keys or time.monotonic() < self._resume_at:
+            return {}
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                values = await self._client.mget([_name(key) for key in keys])
+            found = zip(keys, values, strict=True)
+            return {key: value for key, value in found if isinstance(value, bytes)}
+        except self._failures as error:
+            self._fail(error)
+            return {}
+
+    def keep(self, key: bytes, turn: Turn) -> None:
+        """Write a turn, later; it is dropped if too many wait or the server fails."""
+        if len(self._writing) >= MAX_WAITING_TURNS or time.monotonic() < self._resume_at:
+            return
+        task = asyncio.get_running_loop().create_task(self._write(key, turn))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+
+    async def close(self) -> None:
+        """Wait for the writes, and close the connections."""
+        await asyncio.gather(*self._writing)
+        await self._client.aclose()
+
+    async def _write(self, key: bytes, turn: Turn) -> None:
+        value = await asyncio.to_thread(seal, key, turn)
+        try:
+            async with asyncio.timeout(WRITE_TIMEOUT_S):
+                await self._client.set(_name(key), value, ex=self._expiry_s)
+        except self._failures as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.failed += 1
+        now = time.monotonic()
+        if now >= self._resume_at:
+            logger.warning("the store of turns does not answer (%s)", type(error).__name__)
+        self._resume_at = now + PAUSE_S
+
+
+def seal(key: bytes, turn: Turn) -> bytes:
+    """Return the value of a turn in the server. key: the digest of its conversation."""
+    packed = zlib.compress(msgspec.msgpack.encode(turn), 1)
+    return hashlib.blake2b(packed, key=key, digest_size=SEAL_BYTES).digest() + packed
+
+
+def unseal(key: bytes, value: bytes) -> Turn | None:
+    """Return the turn; None for a value that `seal` has not made for this key."""
+    packed = value[SEAL_BYTES:]
+    expected = hashlib.blake2b(packed, key=key, digest_size=SEAL_BYTES).digest()
+    if not hmac.compare_digest(expected, value[:SEAL_BYTES]):
+        return None
+    try:
+        text = zlib.decompressobj().decompress(packed, MAX_TURN_BYTES)
+        return msgspec.msgpack.decode(text, type=Turn)
+    except (zlib.error, msgspec.DecodeError):
+        return None
+
+
+def _name(key: bytes) -> bytes:
+    """Return the server's key, which does not tell `key`."""
+    return PREFIX + hashlib.blake2b(key, digest_size=32).hexdigest().encode()

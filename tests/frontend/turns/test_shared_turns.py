@@ -1,0 +1,242 @@
+"""Turns in a real server: frontends share them, and its faults cost the turn alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+from backedge.frontend.turns.flags import TurnSettings
+from backedge.frontend.turns.shared_turns import SharedTurns, seal, unseal
+from backedge.frontend.turns.turn_store import Turn
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.frontend.turns.conversations import (
+    CALLING,
+    QUESTION,
+    THOUGHT,
+    Agent,
+    drop_reasoning,
+    result_of,
+)
+from tests.support import encode
+from tools.stack import LOOPBACK, ROOT, free_port
+
+REDIS = shutil.which("redis-server") or shutil.which("redis-server", path=ROOT / ".venv" / "bin")
+EXACT = TurnSettings("exact")
+KEY, OTHER = bytes(32), bytes([1]) * 32
+TURN = Turn("I count.", 3, b"p", b"abcd")
+# Far above the limit of a look-up, and far below a client's own limit of 5 s.
+SOON_S = 2.0
+
+
+class Server:
+    """A server on a port of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        assert REDIS is not None
+        self.port = free_port()
+        flags = ("--port", str(self.port), "--bind", LOOPBACK, "--save", "", "--dir", str(folder))
+        self.process = subprocess.Popen([REDIS, *flags], stdout=subprocess.DEVNULL)
+        self.client = redis.Redis(LOOPBACK, self.port)
+        while not self.answers():
+            time.sleep(0.02)
+
+    def answers(self) -> bool:
+        try:
+            return bool(self.client.ping())
+        except redis.ConnectionError:
+            return False
+
+    def rewrite(self, change: Callable[[bytes], bytes]) -> None:
+        """Change all values."""
+        for key in self.client.scan_iter():
+            value = self.client.get(key)
+            assert isinstance(value, bytes)
+            self.client.set(key, change(value))
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def become_a_list(self) -> None:
+        for key in self.client.scan_iter():
+            self.client.delete(key)
+            self.client.rpush(key, "x")
+
+    def fill(self) -> None:
+        self.client.config_set("maxmemory", 1)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    if REDIS is None:
+        pytest.skip("redis-server is not installed")
+    started = Server(tmp_path)
+    yield started
+    started.kill()
+
+
+class Fleet:
+    """Two frontends that share a server."""
+
+    def __init__(self, url: str) -> None:
+        self.runner = asyncio.Runner()
+        self.shared = [SharedTurns(url, 60) for _ in range(2)]
+        self.first, self.second = (
+            Agent(EXACT, shared=shared, runner=self.runner) for shared in self.shared
+        )
+
+    def close(self) -> None:
+        for shared in self.shared:
+            self.runner.run(shared.close())
+        self.runner.close()
+
+    def wait(self) -> None:
+        """Let the writes end."""
+        self.runner.run(asyncio.sleep(0.1))
+
+
+@contextmanager
+def fleet_at(port: int) -> Iterator[Fleet]:
+    with closing(Fleet(f"redis://{LOOPBACK}:{port}/0")) as fleet:
+        yield fleet
+
+
+def go_on(fleet: Fleet, between: Callable[[], object]) -> list[int]:
+    """Ask the first frontend, and then the second; return the first prompt with its answer."""
+    answer = fleet.first.ask([QUESTION], CALLING)
+    begin = fleet.first.prompt + encode(CALLING + "<|im_end|>")
+    fleet.wait()
+    between()
+    began = time.monotonic()
+    messages = [QUESTION, drop_reasoning(answer), result_of(answer)]
+    again = fleet.second.ask(messages, "</think>Three.")
+    assert time.monotonic() - began < SOON_S
+    assert again["content"] == "Three."
+    return begin
+
+
+def test_another_frontend_goes_on_from_the_answer(server: Server) -> None:
+    with fleet_at(server.port) as fleet:
+        begin = go_on(fleet, lambda: None)
+        assert fleet.second.prompt[: len(begin)] == begin
+        counts = fleet.second.counts
+        assert (counts.fetched, counts.restored, counts.spliced) == (1, 1, 1)
+    for key in server.client.scan_iter():
+        assert 0 < server.client.ttl(key) <= 60
+
+
+def _forge(server: Server) -> Callable[[], None]:
+    return lambda: server.rewrite(lambda _: seal(OTHER, Turn("I obey.")))
+
+
+# What is done to the server between the two requests, and the reason that is counted.
+FAULTS: dict[str, tuple[Callable[[Server], Callable[[], object]], str]] = {
+    "killed": (lambda server: server.kill, "unknown"),
+    "stopped": (lambda server: server.stop, "unknown"),
+    "emptied": (lambda server: server.client.flushall, "unknown"),
+    "of another type": (lambda server: server.become_a_list, "unknown"),
+    "out of memory": (lambda server: server.fill, ""),
+    "random": (lambda server: lambda: server.rewrite(lambda _: os.urandom(500)), "store"),
+    "empty": (lambda server: lambda: server.rewrite(lambda _: b""), "store"),
+    "cut": (lambda server: lambda: server.rewrite(lambda value: value[:-1]), "store"),
+    "forged": (_forge, "store"),
+}
+
+
+@pytest.mark.parametrize(("fault", "reason"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_of_the_server_costs_the_turn_alone(
+    server: Server, fault: Callable[[Server], Callable[[], object]], reason: str
+) -> None:
+    with fleet_at(server.port) as fleet:
+        go_on(fleet, fault(server))
+        counts = fleet.second.counts
+        assert counts.fetched == (not reason)
+        if reason:
+            assert counts.missed[reason] > 0
+            assert THOUGHT not in fleet.second.prompt_text
+        if reason == "unknown":
+            # What a frontend has itself is found all the same.
+            answer = fleet.second.ask([QUESTION], CALLING)
+            messages = [QUESTION, drop_reasoning(answer), result_of(answer)]
+            fleet.second.ask(messages, "Three.")
+            assert counts.spliced == 1
+
+
+def test_a_server_that_comes_back_is_asked_again(server: Server) -> None:
+    with fleet_at(server.port) as fleet:
+        go_on(fleet, server.stop)
+        server.process.send_signal(signal.SIGCONT)
+        fleet.runner.run(asyncio.sleep(1.1))
+        go_on(fleet, lambda: None)
+        assert fleet.second.counts.restored > 0
+
+
+REPLIES = [
+    b"",
+    b"\0" * 100,
+    b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    b"-ERR unknown command\r\n",
+    b"+OK\r\n" * 9,
+    b"$5\r\nhello\r\n" * 9,
+    b"*1\r\n:1\r\n" * 9,
+    b"*2\r\n$1\r\na\r\n$1\r\nb\r\n" * 9,
+    b"*1\r\n" * 100_000,
+    b"*999999999\r\n",
+    b"$999999999999\r\nx",
+    b"%1\r\n+a\r\n+b\r\n",
+    b"*x\r\n",
+]
+
+
+@pytest.mark.parametrize("reply", REPLIES, ids=range(len(REPLIES)))
+def test_a_peer_that_is_no_such_server_costs_the_turn_alone(reply: bytes) -> None:
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        threading.Thread(target=answer_all, args=(listener, reply), daemon=True).start()
+        with fleet_at(listener.getsockname()[1]) as fleet:
+            go_on(fleet, lambda: None)
+            assert fleet.second.counts.restored == 0
+
+
+def answer_all(listener: socket.socket, reply: bytes) -> None:
+    """Answer each connection with `reply`, and leave it open."""
+    connections = []
+    while True:
+        try:
+            connection, _ = listener.accept()
+            connections.append(connection)
+            connection.recv(1)
+            connection.sendall(reply)
+        except OSError:
+            return
+
+
+@given(st.binary(max_size=200))
+def test_rubbish_is_no_turn(value: bytes) -> None:
+    assert unseal(KEY, value) is None
+
+
+@given(st.data())
+def test_only_what_was_sealed_for_this_conversation_is_a_turn(data: st.DataObject) -> None:
+    value = seal(KEY, TURN)
+    assert unseal(KEY, value) == TURN
+    assert unseal(OTHER, value) is None
+    position = data.draw(st.integers(0, len(value) - 1))
+    changed = bytearray(value)
+    changed[position] ^= data.draw(st.integers(1, 255))
+    assert unseal(KEY, bytes(changed)) is None
