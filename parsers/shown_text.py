@@ -39,6 +39,10 @@ from .swallowed_markup import SwallowedMarkup
 
 # Characters between and around calls that are not text.
 BETWEEN_CALLS = " \t\r\n,;]})"
+# An end tag, or what may become one.
+_END_TAG = re.compile(r"</[^<>]*>|<(?:/[^<>]*)?\Z")
+# Words with markup: a call that could not be read.
+_UNREAD_CALL = re.compile(r"(?s)(?=.*\w).*[<>={\"]")
 # The event of text in the states where it needs no further reading.
 PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {
     State.CONTENT: Content,
@@ -57,6 +61,7 @@ class Guess:
 
     opening: the marker. before: the number of the last call before it.
     words: text in front of a section's first call; it ends with the piece before `words_end`.
+    shows: text after a call has gone out.
     last: the marker after which nothing was read.
     """
 
@@ -66,6 +71,7 @@ class Guess:
         self.last = ""
         self.words = ""
         self.words_end = 0
+        self.shows = False
         self.pieces: list[str] = []
 
     @property
@@ -234,10 +240,15 @@ class ShownText:
 
         is_section: a token has opened the section, so words in front of its first call are text.
         After a call they are dropped if another one or the end of the section follows. They are
-        content if nothing does: the model has forgotten the end.
+        content if nothing does: the model has forgotten the end. And they are if they have markup,
+        that of a call which cannot be read.
         """
         guess = self.guess
-        if guess is None or len(text) + len(guess.text) > MAX_MARKUP:
+        if guess is None:
+            return False
+        if not guess.opening and self.calls.index >= 0 and self._shows_unread(guess, text):
+            return True
+        if len((guess.text + text).strip()) > MAX_MARKUP:
             return False
         if guess.opening:
             words = text if guess.words else text.lstrip(BETWEEN_CALLS)
@@ -248,6 +259,17 @@ class ShownText:
         elif self.calls.index < 0:
             return False
         self.keep(text)
+        return True
+
+    def _shows_unread(self, guess: Guess, text: str) -> bool:
+        """Show text after a call if it is, or belongs to, a call that cannot be read."""
+        so_far = _END_TAG.sub("", (guess.text + text)[:MAX_MARKUP])
+        if not guess.shows and _UNREAD_CALL.match(so_far) is None:
+            return False
+        self.show("".join(guess.pieces) + text)
+        self.plain = None
+        guess.shows, guess.last = True, ""
+        guess.pieces.clear()
         return True
 
     def keep_ignored(self, text: str) -> None:

@@ -132,7 +132,10 @@ class JsonCallGrammar(OuterGrammar):
         if char == "[" and not self._in_array:
             self._in_array = True
             return position + 1
-        if char == "{" or self._lacks_brace(text, position) is not None:
+        members = position if char == "{" else self._lacks_brace(text, position)
+        if members == WAITS:
+            return position
+        if members is not None:
             self._state = self._between
         elif char == "]" and self._in_array and not self._declared_only:
             self.status = Status.DONE  # an empty list

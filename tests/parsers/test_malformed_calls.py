@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+from backedge.base.limits import MAX_MARKUP
 from backedge.parsers.base import MalformedCalls, ParserNames, ParserRequest
 from backedge.parsers.events import (
     Content,
@@ -107,6 +108,31 @@ FRAME_SLIPS = [
     '{"name": "f", "arguments": {"n": 5}}}',
 ]
 GRANITE = '<|tool_call|>[{"name": "f", "arguments": {"n": 1}, {"name": "f", "arguments": {"n": 2}}]'
+INVOKE = '<invoke name="f"><parameter name="path">a</parameter></invoke>'
+M3 = "]<]minimax[>["
+# A format, a call of its section, its section, and a call that cannot be read.
+SECTIONS = [
+    ("minimax_m2", INVOKE, "<minimax:tool_call>{}</minimax:tool_call>", "<invoke f>x</invoke>"),
+    ("dots", INVOKE, "<dots_function_call>{}</dots_function_call>", 'invoke name="f">x</invoke>'),
+    (
+        "deepseek_v4",
+        '<｜DSML｜invoke name="f"></｜DSML｜invoke>',
+        "<｜DSML｜tool_calls>{}</｜DSML｜tool_calls>",
+        '<invoke name="f">x</invoke>',
+    ),
+    (
+        "minimax_m3",
+        f'{M3}<invoke name="f">{M3}<path>a{M3}</path>{M3}</invoke>',
+        f"{M3}<tool_call>{{}}{M3}</tool_call>",
+        f'<invoke name="f">{M3}<path>x',
+    ),
+    (
+        "kimi_k2",
+        "<|tool_call_begin|>f:0<|tool_call_argument_begin|>{}<|tool_call_end|>",
+        "<|tool_calls_section_begin|>{}<|tool_calls_section_end|>",
+        'f:0{"path": "x"}',
+    ),
+]
 JSON_FRAMES = [name for name in FRAMES if name != "gemma4"]
 
 
@@ -198,6 +224,28 @@ def test_a_call_without_its_last_brace_does_not_lose_the_next_one(size):
     events = parse("granite", GRANITE, size)
     assert [json.loads(arguments(events, index)) for index in range(2)] == [{"n": 1}, {"n": 2}]
     assert not any(isinstance(event, Content) for event in events)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize(("name", "call", "section", "unread"), SECTIONS)
+def test_after_a_call_one_that_cannot_be_read_is_shown_and_words_are_not(
+    name, call, section, unread, size
+):
+    for between, content in [
+        (f"\n{unread}\n", f"\n{unread}\n"),
+        (f"\nnow {unread}", f"\nnow {unread}"),
+        ("\nnow\n", ""),
+        ("</end>\n", ""),
+        ("x" * MAX_MARKUP + "\n", ""),
+        (unread + "x" * MAX_MARKUP, unread + "x" * MAX_MARKUP),
+    ]:
+        events = parse(name, section.format(call + between + call), size)
+        assert [event.index for event in events if isinstance(event, ToolCallStarted)] == [0, 1]
+        shown = "".join(event.text for event in events if isinstance(event, Content))
+        assert shown == content
+        events = parse(name, section.format(call + between), size)
+        shown = "".join(event.text for event in events if isinstance(event, Content))
+        assert shown.startswith(content)
 
 
 @pytest.mark.parametrize("size", [0, 1, 3])

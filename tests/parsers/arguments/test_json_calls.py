@@ -70,7 +70,7 @@ NO_CALLS = [
     '{"name": ["f"]}', '{"name": 1, "arguments": {}}', '{"name": "f", "arguments": "no dict"}',
     '{"name": "f", "arguments": [1]}', '{"name": "f", "arguments": 1}', '{"arguments": true}',
     '{"name": "f", "arguments": "[1]"}', '{"name": "f", "arguments": "\\"x\\""}',
-    '{"name": "f" @', '{"arguments": {"a": 1}',
+    '{"name": "f" @', '{"arguments": {"a": 1}', "'x", "'<call>",
 ]  # fmt: skip
 
 
