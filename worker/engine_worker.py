@@ -1,56 +1,54 @@
-"""The common part of the engines' workers; adapters provide the rest.
+"""Post-processing in a worker process, whatever the engine and however it got in.
 
-An adapter derives its class from `Worker` and calls `enable` once Dynamo has parsed the flags.
-`install` patches Dynamo's functions, which then call `build`, `publish_worker_card`,
-`with_metrics` and `with_postprocessing`.
+`patched_worker` puts it into Dynamo's workers of known engines, `contract` around any engine with
+Dynamo's own interface.
 """
 
 from __future__ import annotations
 
 import abc
-import argparse
 import functools
 import importlib
 import importlib.metadata
-import inspect
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Any, ClassVar, Concatenate, Generic, NamedTuple, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Concatenate, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from ..base.engines import load_native_parsers
-from ..base.errors import PoolAbsentError, RequestError, SetupError, exiting
+from ..base.errors import PoolAbsentError, RequestError, exiting
 from ..base.gc_freeze import freeze_loaded
 from ..base.json_types import JsonObject
-from ..base.seams import Role, read_version
-from ..engines.dynamo.types import Context, DynamoParserFlags, ModelRuntimeConfig, ResponseSender
+from ..engines.dynamo.types import (
+    Context,
+    DynamoParserFlags,
+    Endpoint,
+    ModelRuntimeConfig,
+    ResponseSender,
+)
 from ..parsers.base import ParserFactory, ParserNames
-from ..parsers.parser_lookup import Kind, known_formats, linear_parsers, uses_native
+from ..parsers.parser_lookup import Kind, linear_parsers, uses_native
 from ..postprocess.messages import KEY, PostprocessParams, WorkerCard, encode
 from ..recording.recording import RecordedModel
 from ..tokenization import LazyTokenizer, set_tokenizer_config
 from ..tokenization import load as load_tokenizer
 from ..tokenization.detokenizer import DetokenizerFactory, read_vocabulary
-from ..tokenization.tokenizer_selection import BACKEND_FLAG
 from .build import build_postprocessors
 from .decoding import (
     DetokenizerKind,
     OtherTokenizer,
     build_detokenizers,
-    check_tokenizer,
     select_other,
 )
 from .discovery import DiscoveryEntry
 from .egress import push_or_pull, take_sender
-from .engine_support import ENDPOINT, EngineSupport
-from .flags import WorkerSettings, read_settings
+from .flags import WorkerSettings
 from .metrics import WorkerMetrics
 from .pool import PoolSupervisor
 from .request_check import check_engine_fields, check_params, refuse
 from .request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
-from .stock_frontends import complete_names, read_stock_params
+from .stock_frontends import read_stock_params
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +74,7 @@ class GenerateCall(NamedTuple, Generic[HandlerT]):
     start: Callable[[], AsyncIterator[JsonObject]]
     handler: HandlerT
     request: JsonObject
-    request_id: str
+    context: Context
     params: PostprocessParams
     prompt_token_ids: list[int]
     is_stock: bool = False
@@ -139,19 +137,12 @@ def select_decoding(own: LazyTokenizer, engines: object) -> object:
     return own if own.converts_text else engines
 
 
-class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
-    """One worker process that post-processes.
+class Worker(abc.ABC, Generic[HandlerT]):
+    """One worker process that post-processes."""
 
-    config: Dynamo's, of this engine. off: features whose seams do not hold.
-    """
-
-    engine: ClassVar[EngineSupport]
-
-    def __init__(self, config: ConfigT, settings: WorkerSettings) -> None:
-        self.config = config
+    def __init__(self, settings: WorkerSettings) -> None:
         self.settings = settings
         self.metrics = WorkerMetrics()
-        self.off: frozenset[str] = frozenset()
         self.parsers: ParserFactory
         self._postprocessor: WorkerPostprocessor | None = None
         self._stock: WorkerPostprocessor | None = None  # for requests of stock frontends
@@ -162,25 +153,23 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
 
     @property
     @abc.abstractmethod
-    def text_flag(self) -> str | None:
-        """The flag that makes the worker take and give text instead of tokens, if it is set."""
+    def engine_name(self) -> str:
+        """The engine's name, for cards, recordings and messages."""
+
+    @property
+    @abc.abstractmethod
+    def engine_version(self) -> str:
+        """The installed version of the engine."""
+
+    @property
+    @abc.abstractmethod
+    def parsers_in_rust(self) -> ParserNames:
+        """The names of the parsers that Dynamo's Rust frontend uses."""
 
     @property
     @abc.abstractmethod
     def model_path(self) -> str:
         """The path or name of the model, as given to the engine."""
-
-    @abc.abstractmethod
-    def post_processes(self) -> bool:
-        """Whether the worker answers chat requests with tokens."""
-
-    @abc.abstractmethod
-    def install_card(self) -> None:
-        """Patch Dynamo's functions so that `publish_worker_card` gets the model card."""
-
-    @abc.abstractmethod
-    def install(self) -> None:
-        """Patch Dynamo's functions for post-processing, before Dynamo builds its handlers."""
 
     @abc.abstractmethod
     def load(self) -> LoadedModel:
@@ -198,100 +187,6 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
 
     # The common parts.
 
-    @classmethod
-    def enable_by_flags(cls, config: ConfigT, arguments: argparse.Namespace) -> None:
-        """Enable what the flags request. Raises SystemExit if this worker cannot do it."""
-        with exiting():
-            settings = read_settings(arguments, cls.engine.name)
-            if settings is not None:
-                cls.enable(config, settings)
-
-    @classmethod
-    def enable(cls, config: ConfigT, settings: WorkerSettings) -> None:
-        """Check everything that needs no model, and patch Dynamo.
-
-        Raises `SetupError` if this worker cannot do what its flags request.
-        """
-        cls.engine.check_versions()
-        worker = cls(config, settings)
-        names = complete_names(settings.names, worker.parsers_in_rust, settings.parsers)
-        worker.settings = settings = msgspec.structs.replace(settings, names=names)
-        worker.check_seams()
-        worker.check_text_flag()
-        if settings.post_processing:
-            worker.load_plugins()
-            if settings.detokenizer == "native":
-                check_tokenizer(settings.tokenizer, cls.engine.name)
-            if uses_native(settings.parsers, settings.names):
-                worker.check_names({*known_formats()})
-        worker.install_card()
-        if not settings.post_processing:
-            return
-        if worker.post_processes():
-            cls.engine.replace(cls.engine.metrics, worker.with_metrics)
-            worker.install()
-        else:
-            logger.info(
-                "%s has no effect on this kind of worker; it passes requests through",
-                cls.engine.flag,
-            )
-
-    def check_seams(self) -> None:
-        """Raise `SetupError` unless the installed versions have what this worker needs.
-
-        `check_names` checks what native parsers need.
-        """
-        roles: list[Role] = ["flags", "worker"]
-        if self.settings.post_processing and self.settings.detokenizer == "native":
-            roles.append("detokenizer")
-        self.off = self.engine.check_seams(*roles)
-
-    def check_text_flag(self) -> None:
-        """Raise `SetupError` if a flag makes no sense for this worker."""
-        if self.text_flag is None:
-            return
-        if self.settings.post_processing:
-            raise SetupError(
-                f"{self.text_flag} makes the worker answer with text, so there are no tokens to "
-                "post-process; drop one of the two flags."
-            )
-        raise SetupError(
-            f"{BACKEND_FLAG} {self.settings.tokenizer.backend} is for prompts that the frontend "
-            f"tokenizes, but {self.text_flag} leaves that to the worker; drop one of the two flags."
-        )
-
-    @property
-    def parsers_in_rust(self) -> ParserNames:
-        """The names of the parsers that Dynamo's Rust frontend uses."""
-        config: Any = self.config  # most engines' flags include Dynamo's own
-        return name_parsers_in_rust(config)
-
-    def check_names(self, also_known: set[str]) -> None:
-        """Raise `UnknownParserError` for a parser that the engine does not have.
-
-        also_known: additional names for the message.
-        """
-        load_native_parsers(self.engine.name).check_names(self.settings.names, also_known)
-
-    def take_engine_arguments(self, arguments: Any) -> None:
-        """Take the configuration with which Dynamo loads the engine, once it is complete."""
-        self.config = arguments
-
-    def with_build(self, load_engine: Callable[..., T]) -> Callable[..., T]:
-        """Wrap Dynamo's function that loads the engine, to build post-processing before that."""
-
-        @functools.wraps(load_engine)
-        def build_and_load(arguments: object, *args: object, **kwargs: object) -> T:
-            self.take_engine_arguments(arguments)
-            with exiting():
-                self.build()
-            return load_engine(arguments, *args, **kwargs)
-
-        return build_and_load
-
-    def load_plugins(self) -> None:
-        """Load the user's files that register parsers; does nothing by default."""
-
     def build(self) -> None:
         """Load the tokenizer and try the parsers, before the engine loads anything."""
         settings = self.settings
@@ -308,13 +203,15 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         detokenizers = build_detokenizers(settings.detokenizer, type(self).__module__, tokenizer)
         if processes:
             self._pool = self._build_pool(processes, model.pool_arguments, own)
-        version = read_version(self.engine.distribution)
+        model_on_record = RecordedModel(
+            path=self.model_path, engine=self.engine_name, engine_version=self.engine_version
+        )
         self._postprocessor, self._stock = build_postprocessors(
             settings,
             self.parsers,
             detokenizers,
             self._pool,
-            RecordedModel(path=self.model_path, engine=self.engine.name, engine_version=version),
+            model_on_record,
             self.parsers_in_rust,
             self.metrics,
         )
@@ -355,7 +252,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         Raises `SetupError` as `select_other`.
         """
         return select_other(
-            self.settings.tokenizer, self.engine.name, path, trust_remote_code=trust_remote_code
+            self.settings.tokenizer, self.engine_name, path, trust_remote_code=trust_remote_code
         )
 
     def _own_tokenizer(self) -> OwnTokenizer | None:
@@ -365,18 +262,10 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             return None
         return selection.module, selection.class_name, self.model_path
 
-    def with_metrics(self, set_up: Callable[..., T]) -> Callable[..., T]:
-        """Wrap Dynamo's function that serves the engine's metrics, to serve ours as well."""
-        signature = inspect.signature(set_up)
-
-        @functools.wraps(set_up)
-        def set_up_both(*args: object, **kwargs: object) -> T:
-            endpoint = signature.bind(*args, **kwargs).arguments[ENDPOINT]
-            self.metrics.expose(endpoint)
-            self._discovery.endpoint = endpoint
-            return set_up(*args, **kwargs)
-
-        return set_up_both
+    def attach(self, endpoint: Endpoint) -> None:
+        """Serve the metrics with Dynamo's `endpoint`, by which frontends find the worker."""
+        self.metrics.expose(endpoint)
+        self._discovery.endpoint = endpoint
 
     async def publish_worker_card(self, runtime_config: ModelRuntimeConfig | None) -> None:
         """Put tokenizer and worker's card on the model card, once the worker can post-process.
@@ -394,28 +283,12 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         if tokenizer.backend is not None:
             set_tokenizer_config(runtime_config, *msgspec.structs.astuple(tokenizer))
         if self._postprocessor is not None:
-            version = read_version(self.engine.distribution)
-            publish_worker_card(
-                build_worker_card(self.engine.name, version, self.settings.names), runtime_config
-            )
+            card = build_worker_card(self.engine_name, self.engine_version, self.settings.names)
+            publish_worker_card(card, runtime_config)
 
     def spare_overhead(self) -> None:
         """Reduce the process's work per token, now that everything is loaded."""
         freeze_loaded()
-
-    def with_worker_card(
-        self, register_model: Callable[..., Awaitable[T]]
-    ) -> Callable[..., Awaitable[T]]:
-        """Wrap Dynamo's `register_model`, to publish the worker's card before."""
-
-        @functools.wraps(register_model)
-        async def register(
-            *args: object, runtime_config: ModelRuntimeConfig | None = None, **kwargs: object
-        ) -> T:
-            await self.publish_worker_card(runtime_config)
-            return await register_model(*args, runtime_config=runtime_config, **kwargs)
-
-        return register
 
     def with_postprocessing(self, generate: Generate[HandlerT]) -> Generate[HandlerT]:
         """Wrap a handler's method, to post-process requests with `PostprocessParams`.
@@ -451,7 +324,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
                 return push_or_pull(refuse(error), response_sender)
             prompt = token_ids[: params.prompt_length]
             is_stock = postprocessor is self._stock
-            call = GenerateCall(start, handler, request, context.id(), params, prompt, is_stock)
+            call = GenerateCall(start, handler, request, context, params, prompt, is_stock)
             outputs, handle = self.run(call)
             return postprocessor.stream(
                 outputs, params, token_ids, handle, response_sender, context

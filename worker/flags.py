@@ -97,12 +97,11 @@ VLLM_FLAGS: tuple[Flag, ...] = (
         help="Python file that registers a tool parser with vLLM, for --tool-call-parser.",
     ),
 )
-TRTLLM_FLAGS: tuple[Flag, ...] = tuple(
+PARSER_FLAGS: tuple[Flag, ...] = tuple(
     flag(
         name,
         default=None,
-        help=f"{what} parser for the model, for --trtllm-processing; 'auto' derives it from "
-        "the chat template.",
+        help=f"{what} parser for the model; 'auto' derives it from the chat template.",
     )
     for name, what in (("--tool-call-parser", "Tool"), ("--reasoning-parser", "Reasoning"))
 )
@@ -268,7 +267,7 @@ def sglang_flags() -> tuple[Flag, ...]:
 OWN_FLAGS: dict[Engine, Callable[[], tuple[Flag, ...]]] = {
     "vllm": lambda: VLLM_FLAGS,
     "sglang": sglang_flags,
-    "trtllm": lambda: TRTLLM_FLAGS,
+    "trtllm": lambda: PARSER_FLAGS,
 }
 
 

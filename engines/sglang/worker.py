@@ -30,10 +30,10 @@ from ...worker.engine_support import EngineSupport, pick_fields
 from ...worker.engine_worker import (
     GenerateCall,
     LoadedModel,
-    Worker,
     choose_parsers,
     name_parsers_in_rust,
 )
+from ...worker.patched_worker import PatchedWorker
 from ...worker.request_stream import EngineRequestHandle
 from ..dynamo.types import DynamoParserFlags, Mode, ModelRuntimeConfig
 from . import seams
@@ -228,7 +228,7 @@ class BatchOfOne:
         self.spaces_between_special_tokens = [options.spaces_between_special_tokens]
 
 
-class SglangWorker(Worker[SglangConfig, SglangHandler]):
+class SglangWorker(PatchedWorker[SglangConfig, SglangHandler]):
     """A `dynamo.sglang` worker that post-processes."""
 
     engine = ENGINE

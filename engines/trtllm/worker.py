@@ -28,7 +28,8 @@ from ...worker import flags
 from ...worker.decoding import choose_tokenizer
 from ...worker.egress import send_all
 from ...worker.engine_support import EngineSupport
-from ...worker.engine_worker import GenerateCall, LoadedModel, Worker, choose_parsers
+from ...worker.engine_worker import GenerateCall, LoadedModel, choose_parsers
+from ...worker.patched_worker import PatchedWorker
 from ...worker.request_stream import EngineRequestHandle
 from ..dynamo.types import DynamoParserFlags, Mode
 from . import seams
@@ -129,7 +130,7 @@ def load_tokenizer(engine_args: JsonObject) -> object:
     return getattr(tokenizer, "tokenizer", tokenizer)
 
 
-class TrtllmWorker(Worker[TrtllmConfig, TrtllmHandler]):
+class TrtllmWorker(PatchedWorker[TrtllmConfig, TrtllmHandler]):
     """A `dynamo.trtllm` worker that post-processes."""
 
     engine = ENGINE

@@ -21,7 +21,8 @@ from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ...worker import flags
 from ...worker.decoding import NativeDetokenizers, OtherTokenizer, Step, choose_tokenizer
 from ...worker.engine_support import EngineSupport, pick_fields
-from ...worker.engine_worker import GenerateCall, LoadedModel, Worker, choose_parsers
+from ...worker.engine_worker import GenerateCall, LoadedModel, choose_parsers
+from ...worker.patched_worker import PatchedWorker
 from ...worker.request_stream import EngineRequestHandle
 from ..dynamo.types import DynamoParserFlags, Mode
 from . import seams
@@ -244,7 +245,7 @@ def native_detokenizers(tokenizer: object) -> DetokenizerFactory:
     return NativeDetokenizers(tokenizer, start)
 
 
-class VllmWorker(Worker[VllmConfig, VllmHandler]):
+class VllmWorker(PatchedWorker[VllmConfig, VllmHandler]):
     """A `dynamo.vllm` worker that post-processes."""
 
     engine = ENGINE
@@ -317,7 +318,7 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
         engine = call.handler.engine_client
         groups = seams.GROUPS not in self.off
         return call.start(), VllmRequestHandle(
-            engine, call.request_id, call.params.n, groups=groups
+            engine, call.context.id(), call.params.n, groups=groups
         )
 
 

@@ -34,14 +34,17 @@ from tests.support import TRANSCRIPTS, Transcript
 from tools.stack import HUGGINGFACE_FRONTEND, ROOT, Process, Stack, metric
 
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
-# Post-processed in the worker; in the frontend, by its own flags; in the worker, but slowly.
-PROCESSED, PLAIN, SLOW = "replay", "plain", "slow"
+# Post-processed in the worker; in the frontend, by its own flags; in the worker, but slowly; in a
+# worker of an engine with Dynamo's own interface.
+PROCESSED, PLAIN, SLOW, CONTRACT = "replay", "plain", "slow", "contract"
 # Records its requests, which a native parser gets wrong; docs/tutorial-wrong-call.md.
 WRONG = "wrong"
 # Replays a recorded request.
 RECORDED = "recorded"
 ROWS = pytest.mark.parametrize(
-    "model", [PROCESSED, PLAIN], ids=["in the worker", "in the frontend"]
+    "model",
+    [PROCESSED, PLAIN, CONTRACT],
+    ids=["in the worker", "in the frontend", "behind Dynamo's interface"],
 )
 DEADLINE_S = 20.0
 TUTORIAL = ROOT / "docs" / "tutorial-wrong-call.md"
@@ -87,6 +90,8 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayFleet]:
         slow = stack.replay(
             *PARSERS, "--tokens-per-second", "20", "--namespace", "slow", name=SLOW, wait=False
         )
+        engine = ("-m", "tests.e2e.contract_engine")
+        stack.replay(*PARSERS, "--namespace", CONTRACT, name=CONTRACT, command=engine, wait=False)
         recorded = write(folder / "recorded.jsonl", record_for(RECORDED))
         again = ("--recordings", recorded, "--namespace", RECORDED)
         stack.replay(*PARSERS, *again, name=RECORDED, wait=False)
@@ -95,7 +100,7 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayFleet]:
         frontend = stack.frontend(*PARSERS, *asked, command=HUGGINGFACE_FRONTEND, wait=False)
         vllm = stack.frontend(*PARSERS, "--tokenizer-backend", "vllm", wait=False)
         for each in (frontend, vllm):
-            for model in (PROCESSED, PLAIN, SLOW):
+            for model in (PROCESSED, PLAIN, SLOW, CONTRACT):
                 stack.wait_for_model(each, model)
         for model in (WRONG, RECORDED):
             stack.wait_for_model(frontend, model)
@@ -233,7 +238,7 @@ def test_doctor_sees_who_post_processes_what(replay: ReplayFleet) -> None:
     assert result.exit_code == 0, found
     assert "Backedge's, and sees" in found["frontend"]["message"]
     assert found["models"]["message"] == ", ".join(
-        sorted((PLAIN, PROCESSED, SLOW, WRONG, RECORDED))
+        sorted((PLAIN, PROCESSED, SLOW, CONTRACT, WRONG, RECORDED))
     )
     assert "post-processing with hermes and qwen3" in found[PROCESSED]["message"]
     assert "1 of plain Dynamo" in found[PLAIN]["message"]

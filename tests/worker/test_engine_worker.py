@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from backedge.base.errors import BackedgeError, SetupError, UnknownParserError
+from backedge.base.errors import BackedgeError, UnknownParserError
 from backedge.base.json_types import JsonObject
 from backedge.engines.dynamo.types import Context as DynamoContext
 from backedge.engines.vllm import worker as vllm
@@ -28,10 +28,10 @@ from backedge.worker import flags
 from backedge.worker.engine_worker import (
     GenerateCall,
     LoadedModel,
-    Worker,
     choose_parsers,
     pool_parts,
 )
+from backedge.worker.patched_worker import PatchedWorker
 from backedge.worker.request_stream import EngineRequestHandle
 from dynamo.llm import ModelRuntimeConfig
 from dynamo.llm.exceptions import InvalidArgument
@@ -44,7 +44,7 @@ TEXT = "one, two, three"
 NAMES = ParserNames("hermes", "qwen3")
 
 
-class ScriptedWorker(Worker[None, None]):
+class ScriptedWorker(PatchedWorker[None, None]):
     """Loads the tiny model's tokenizer, and notes the calls that it runs."""
 
     engine = vllm.ENGINE
@@ -111,7 +111,7 @@ def test_a_request_with_params_is_post_processed() -> None:
     whole = aggregate_deltas([delta for post in posts if post for delta in post.deltas])
     assert whole.delta.content == TEXT
     (call,) = worker.calls
-    assert (call.request_id, call.prompt_token_ids, call.params.n) == ("request-1", [7, 8], 1)
+    assert (call.context.id(), call.prompt_token_ids, call.params.n) == ("request-1", [7, 8], 1)
 
 
 @pytest.mark.parametrize("built", [True, False])
@@ -195,24 +195,6 @@ def test_a_worker_that_does_not_post_process_advertises_its_tokenizer_alone() ->
     asyncio.run(worker.publish_worker_card(config))
     assert list(config.runtime_data) == [TOKENIZER_KEY]
     assert tokenizer_on(config) == TokenizerSelection("python", "my.module", "My")
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({}, "no tokens to post-process"),
-        (
-            {"post_processing": False, "tokenizer": TokenizerSelection("sglang")},
-            "--tokenizer-backend sglang",
-        ),
-    ],
-)
-def test_a_worker_of_text_is_refused_by_its_flag(settings: dict[str, Any], reason: str) -> None:
-    worker = ScriptedWorker(**settings)
-    worker.text_flag = "--use-its-tokenizer"
-    with pytest.raises(SetupError, match=reason) as refused:
-        worker.check_text_flag()
-    assert "--use-its-tokenizer" in str(refused.value)
 
 
 def test_a_tokenizer_of_the_users_that_is_not_there_is_refused_before_the_engine_loads() -> None:

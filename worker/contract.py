@@ -1,0 +1,260 @@
+"""Post-processing for any engine with Dynamo's own interface, `LLMEngine`; nothing is patched.
+
+settings, rest = read_flags()
+engine, config = await MyEngine.from_args(rest)
+return postprocessed(engine, config, settings), config
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+
+import msgspec
+from dynamo.common.backend.engine import EngineConfig, LLMEngine
+from dynamo.common.backend.worker import WorkerConfig
+from dynamo.common.constants import DisaggregationMode
+from typing_extensions import override
+
+from ..base.errors import SetupError
+from ..base.flags import add_to
+from ..base.json_types import JsonObject
+from ..base.seams import check_seams, rows_of
+from ..engines.dynamo import seams
+from ..engines.dynamo.types import Context, Endpoint, ModelRuntimeConfig
+from ..parsers.api import native_parsers
+from ..parsers.base import ParserFactory, ParserNames
+from ..templates.auto_parsers import resolve_auto
+from ..tokenization.model_files import find_folder, load_tokenizer_json
+from ..tokenization.tokenizer_selection import parse_tokenizer_flags
+from .decoding import OtherTokenizer, choose_tokenizer
+from .engine_worker import GenerateCall, LoadedModel, Worker, choose_parsers
+from .flags import (
+    GROUP,
+    PARSER_FLAGS,
+    SHARED_FLAGS,
+    WorkerSettings,
+    read_parser_names,
+    read_postprocessing,
+)
+from .request_stream import EngineRequestHandle
+from .stock_frontends import complete_names
+
+logger = logging.getLogger(__name__)
+
+GENERATING = (DisaggregationMode.AGGREGATED, DisaggregationMode.DECODE)
+
+
+def read_flags(argv: Sequence[str] | None = None) -> tuple[WorkerSettings, list[str]]:
+    """Return the settings that Backedge's flags ask for, and the arguments that are not Backedge's.
+
+    argv: None for those of this process. With --help among them, Backedge's flags are printed, and
+    --help is left to the engine. Raises SystemExit for a wrong value.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(prog=GROUP, add_help=False, allow_abbrev=False)
+    add_to(parser, (*PARSER_FLAGS, *SHARED_FLAGS))
+    if {"-h", "--help"} & {*arguments}:
+        parser.print_help()
+    flags, rest = parser.parse_known_args(arguments)
+    names, tokenizer = read_parser_names(flags), parse_tokenizer_flags(flags)
+    return read_postprocessing(flags, names, tokenizer), rest
+
+
+def postprocessed(
+    engine: LLMEngine, config: WorkerConfig, settings: WorkerSettings | None = None
+) -> LLMEngine:
+    """Return an engine that post-processes what `engine` generates; give it to Dynamo's `Worker`.
+
+    config: names the model, whose files have the tokenizer. settings: None for the defaults.
+    An engine that only prefills or encodes comes back as it is.
+    Raises `SetupError` if the installed Dynamo lacks what post-processing needs.
+    """
+    if config.disaggregation_mode not in GENERATING:
+        mode = config.disaggregation_mode.value
+        logger.info("a worker of mode %s generates no answers; it is not post-processed", mode)
+        return engine
+    check_seams(rows_of(seams.WORKER, "worker"), seams.PACKAGES)
+    return PostprocessedEngine(engine, ContractWorker(engine, config, settings or WorkerSettings()))
+
+
+class ContractWorker(Worker[LLMEngine]):
+    """The post-processing of an engine that Dynamo knows only by its interface."""
+
+    def __init__(self, engine: LLMEngine, config: WorkerConfig, settings: WorkerSettings) -> None:
+        super().__init__(settings)
+        self._engine = engine
+        self._config = config
+
+    @property
+    @override
+    def engine_name(self) -> str:
+        name: str = type(self._engine).__name__
+        return name
+
+    @property
+    @override
+    def engine_version(self) -> str:
+        package = sys.modules[type(self._engine).__module__.partition(".")[0]]
+        return str(getattr(package, "__version__", "unknown"))
+
+    @property
+    @override
+    def parsers_in_rust(self) -> ParserNames:
+        config = self._config
+        return ParserNames(config.tool_call_parser or None, config.reasoning_parser or None)
+
+    @property
+    @override
+    def model_path(self) -> str:
+        return str(self._config.model_name)
+
+    @override
+    def load(self) -> LoadedModel:
+        settings, folder = self.settings, str(find_folder(self.model_path))
+        template = self._config.custom_jinja_template
+        names = resolve_auto(settings.names, folder, chat_template=template)
+        names = complete_names(names, self.parsers_in_rust, settings.parsers)
+        self.settings = msgspec.structs.replace(settings, names=names)
+        other = self.other_tokenizer(folder, trust_remote_code=False)
+        tokenizer = load_tokenizer(folder, other)
+        parsers = choose_parsers(
+            settings.parsers, names, tokenizer, lambda: load_native(folder, names)
+        )
+        return LoadedModel(tokenizer, parsers, {"folder": folder, "other": other})
+
+    @override
+    def find_vocabulary_size(self, handler: LLMEngine) -> int | None:
+        return None
+
+    @override
+    def run(
+        self, call: GenerateCall[LLMEngine]
+    ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
+        request = ContractRequest(call)
+        return request.outputs(), request
+
+
+def load_tokenizer(folder: str, other: OtherTokenizer | None) -> object:
+    """Load the model's tokenizer.json, or the tokenizer that the flags select."""
+    return choose_tokenizer(other, lambda: load_tokenizer_json(folder))
+
+
+def load_native(folder: str, names: ParserNames) -> ParserFactory:
+    """Return the parsers of the first installed engine. Raises `SetupError`."""
+    try:
+        from transformers import AutoTokenizer
+    except ImportError:
+        raise SetupError("--postprocess-parsers native: transformers is not installed.") from None
+    return native_parsers(None, AutoTokenizer.from_pretrained(folder), names)
+
+
+def pool_parts(
+    names: ParserNames, folder: str, other: OtherTokenizer | None
+) -> tuple[object, ParserFactory]:
+    """Return tokenizer and parsers for a pool process; runs in the fork server."""
+    return load_tokenizer(folder, other), load_native(folder, names)
+
+
+class ContractRequest(EngineRequestHandle):
+    """One running request. The interface has one engine request for all of its choices."""
+
+    def __init__(self, call: GenerateCall[LLMEngine]) -> None:
+        self._call = call
+        self._running = set(range(call.params.n))
+
+    @override
+    async def abort(self, index: int) -> None:
+        self._running.discard(index)
+        if not self._running:
+            await self._call.handler.abort(self._call.context)
+
+    @override
+    def set_stream_interval(self, index: int, tokens: int) -> None:
+        """Do nothing: the interface cannot ask an engine for groups of tokens."""
+
+    async def outputs(self) -> AsyncGenerator[JsonObject, None]:
+        """Yield the engine's outputs, until all choices have ended.
+
+        Many engines have no `abort`; all of them end with their generator.
+        """
+        outputs = self._call.start()
+        try:
+            async for output in outputs:
+                yield output
+                if not self._running:
+                    return
+        finally:
+            if isinstance(outputs, AsyncGenerator):
+                await outputs.aclose()
+
+
+class RuntimeData(ModelRuntimeConfig):
+    """The entries of an `EngineConfig`, which Dynamo puts on the model's card."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        config.runtime_data = self._entries = config.runtime_data or {}
+
+    @override
+    def set_engine_specific(self, key: str, value: str) -> None:
+        self._entries[key] = json.loads(value)
+
+
+def start_generating(
+    engine: LLMEngine, request: JsonObject, context: Context
+) -> AsyncGenerator[JsonObject, None]:
+    """Call the engine's own method, whose class is not known before."""
+    outputs: AsyncGenerator[JsonObject, None] = engine.generate(request, context)
+    return outputs
+
+
+async def end_once(
+    chunks: AsyncGenerator[JsonObject, None], choices: int
+) -> AsyncGenerator[JsonObject, None]:
+    """Leave the `finish_reason` to the last choice: Dynamo ends the response with the first one.
+
+    Backedge's frontend reads each choice's own from its deltas.
+    """
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            choices -= chunk.get("finish_reason") is not None
+            yield {**chunk, "finish_reason": None} if choices else chunk
+
+
+class PostprocessedEngine:
+    """An engine whose outputs are post-processed. Everything else is the engine's own."""
+
+    def __init__(self, engine: LLMEngine, worker: ContractWorker) -> None:
+        self._engine = engine
+        self._worker = worker
+        self._generate = worker.with_postprocessing(start_generating)
+
+    def __getattr__(self, name: str) -> object:
+        value: object = getattr(self._engine, name)
+        return value
+
+    async def start(self, worker_id: int) -> EngineConfig:
+        """Build post-processing, start the engine, and put the worker's card on the model's."""
+        self._worker.build()
+        config = await self._engine.start(worker_id)
+        await self._worker.publish_worker_card(RuntimeData(config))
+        return config
+
+    def generate(self, request: JsonObject, context: Context) -> AsyncGenerator[JsonObject, None]:
+        """Yield the post-processed outputs of one request."""
+        chunks = self._generate(self._engine, request, context)
+        choices = (request.get("sampling_options") or {}).get("n") or 1
+        return chunks if choices == 1 else end_once(chunks, choices)
+
+    async def on_endpoint_ready(self, endpoint: Endpoint) -> None:
+        """Serve Backedge's metrics with the endpoint, and give it to the engine."""
+        self._worker.attach(endpoint)
+        await self._engine.on_endpoint_ready(endpoint)
+
+
+# Inherited defaults would hide the engine's own methods from `__getattr__`.
+LLMEngine.register(PostprocessedEngine)
