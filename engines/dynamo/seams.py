@@ -118,5 +118,10 @@ called dynamo.common.utils.prometheus:register_engine_metrics_callback(*, endpoi
     without: /metrics lacks Backedge's
     used_in: metrics.py:Collector.expose
     feature: the frontend's metrics
+== frontend Python 3.11
+read re:_parser
+    why: Python has no other function that reads a regular expression without compiling it
+    without: a tool's pattern of 1,000 characters costs the frontend seconds
+    used_in: guided/client_schemas.py:_is_pattern
 """,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from typing import Any
 
 import pytest
@@ -129,6 +131,27 @@ def test_what_is_too_large_says_so(schema: Any, allowed: str) -> None:
     fault = find_fault(schema)
     assert fault is not None
     assert allowed in fault.allowed
+
+
+# Pieces of expressions, in any order: correct ones, and each fault that compiling finds.
+PIECES = [
+    *("a", "\u0142", ".", "^", "$", "|", "(", ")", "(?:", "*", "+?", "{2}", "{3,1}", "{0,9}", "["),
+    *("]", "-", "[^a]", "[b-a]", "[a-\u0142]", "[\uffff-a]", "\\w", "\\q", "\\1", "\\", "\\u0142"),
+    *("(?i)", "(?i:", "(?P<n>", "(?P=n)", "(?(1)", "(?=", "(?!", "(?<=", "(?<!", "(?<=a|bc)"),
+    *("(?<!a*)", "(?<=(a)b)", "(?<=\\1)", "(?x)", "#", "\\N{DASH}", "\\N{EN DASH}", "\\U00110000"),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+def test_a_pattern_is_correct_if_it_compiles(pattern: str) -> None:
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError):
+            compiles = False
+        else:
+            compiles = True
+        assert (find_fault({"pattern": pattern}) is None) is compiles
 
 
 def test_groups_are_counted_as_they_are_nested() -> None:

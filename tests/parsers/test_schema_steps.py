@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
 
 import pytest
 from backedge.base import json_schema
-from backedge.base.limits import MAX_CHECKS, MAX_PARTS
+from backedge.base.limits import MAX_CHECKS, MAX_PARTS, MAX_PATTERN_CHARACTERS
 from backedge.guided import client_schemas
 from backedge.parsers import schema, schema_validation
 from backedge.parsers.arguments import schema_value, text_value, typed_json
@@ -31,7 +33,9 @@ WALKERS = (
     text_value,
     typed_json,
 )
-FILES = {module.__file__ for module in WALKERS}
+# Python reads and compiles regular expressions in Python.
+REGULAR_EXPRESSIONS = {str(path) for path in Path(re.__file__).parent.glob("*.py")}
+FILES = {module.__file__ for module in WALKERS} | REGULAR_EXPRESSIONS
 # Lines for each node of the schema, and whatever it is.
 PER_NODE, ALWAYS = 100, 6_000_000
 
@@ -98,6 +102,16 @@ def use(parameters: dict[str, Any]) -> None:
 
 def check(parameters: dict[str, Any]) -> None:
     assert count_lines(lambda: use(parameters)) <= ALWAYS + PER_NODE * count_nodes(parameters)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "[\u0100-\uffff]", "(?i:[\1-\U0010ffff])", "[\\W\u4e00]", "(?<=[\u0100-\uffff])"],
+)
+def test_a_pattern_costs_as_much_as_its_characters(piece: str) -> None:
+    pattern = piece * (MAX_PATTERN_CHARACTERS // len(piece))
+    lines = count_lines(lambda: client_schemas.find_fault({"pattern": pattern}))
+    assert lines <= PER_NODE * len(pattern)
 
 
 def nest(word: str, depth: int, inner: Any) -> dict[str, Any]:
