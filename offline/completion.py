@@ -244,8 +244,7 @@ class Completion:
 
     def _feed_watched(self, chunk: Chunk) -> None:
         """Feed token by token, so that the same token ends the answer for any pieces."""
-        count = len(chunk.token_ids)
-        for part in [chunk.cut(at, at + 1) for at in range(count)] or [chunk]:
+        for part in chunk.split():
             deltas = self._feed_core(part)
             text = "".join(delta.delta.content or "" for delta in deltas)
             for watcher in self._watchers if text else ():

@@ -11,19 +11,9 @@ import msgspec
 from ..base.errors import BackedgeError, shorten
 from ..base.json_types import JsonObject
 from ..tokenization.errors import describe_error
-from ..tokenization.model_files import GenerationConfig
+from ..tokenization.model_files import SAMPLING_DEFAULTS, GenerationConfig
 from .completion import Completion
 from .contracts import GenerationOptions, GenerationResult, RowError, RowErrorKind
-
-# For values that neither the options nor the model's generation_config.json define.
-DEFAULTS = {
-    "temperature": 1.0,
-    "top_p": 1.0,
-    "min_p": 0.0,
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-    "repetition_penalty": 1.0,
-}
 
 
 class RowFailure(Exception):  # noqa: N818 - it carries a row's error and never leaves the engine
@@ -66,19 +56,17 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     logprobs: int | None
 
+    @property
+    def common(self) -> JsonObject:
+        """The parameters that all servers' engines know by these names."""
+        return {name: getattr(self, name) for name in (*SAMPLING_DEFAULTS, "ignore_eos")}
+
 
 def resolve_sampling(options: GenerationOptions, config: GenerationConfig) -> Sampling:
     """Return the options' values, then the model's, then the defaults."""
-
-    def first(name: str) -> float:
-        for value in (getattr(options, name), getattr(config, name)):
-            if value is not None:
-                return float(value)
-        return DEFAULTS[name]
-
     top_k = options.top_k if options.top_k is not None else config.top_k
     return Sampling(
-        **{name: first(name) for name in DEFAULTS},
+        **{name: float(config.resolve(options, name)) for name in SAMPLING_DEFAULTS},
         top_k=max(top_k or 0, 0),
         logit_bias=tuple((int(each), float(bias)) for each, bias in options.logit_bias.items()),
         min_tokens=options.min_tokens,

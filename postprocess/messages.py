@@ -193,6 +193,11 @@ class Chunk(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
             top_logprobs=self.top_logprobs and self.top_logprobs[start:stop],
         )
 
+    def split(self) -> list[Chunk]:
+        """Return a chunk for each token, or this one if it has at most one."""
+        count = len(self.token_ids)
+        return [self.cut(at, at + 1) for at in range(count)] if count > 1 else [self]
+
 
 class _Version(msgspec.Struct):
     version: int = VERSION

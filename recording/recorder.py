@@ -87,7 +87,7 @@ class Recorder:
         if self.taken - self.released >= MAX_HELD_TOKENS:
             self.writer.lose("overload", f"{MAX_HELD_TOKENS} tokens are already held")
             return None
-        return RequestRecorder(self, params, token_ids)
+        return RequestRecorder(self, params, token_ids, MAX_RECORDED_TOKENS)
 
     def _is_drawn(self, response_id: str) -> bool:
         """Whether the request is in the sample; frontend and worker agree."""
@@ -99,62 +99,6 @@ class Recorder:
             return False
         asked = read_metadata(context, METADATA_KEY)
         return isinstance(asked, str) and asked.lower() in _ASKED
-
-
-class RequestNotes(msgspec.Struct, kw_only=True):
-    """The notes on a request.
-
-    since: when it arrived, on the event loop's clock, as `times`, those of `chunks`, and the times
-        in `sent`.
-    token_ids: of its prompt, followed by those that a worker generated before it died.
-    """
-
-    source: Source
-    model: RecordedModel
-    began: float
-    since: float = 0.0
-    params: PostprocessParams
-    token_ids: Sequence[int]
-    # Two flat lists instead of pairs, which the garbage collector would have to visit.
-    times: list[float] = []
-    chunks: list[Chunk] = []
-    sent: list[tuple[float, list[ChoiceDelta]]] = []
-    outcome: Outcome = "finished"
-    error: str | None = None
-    dropped: int = 0
-
-    def build(self, *, with_prompt: bool) -> Recording:
-        """Return the unredacted recording. with_prompt: include the prompt's token ids."""
-        ids = list(self._prompt) if with_prompt else None
-        # The tokens of a worker that died are the first chunk.
-        resumed = list(self.token_ids[self.params.prompt_length :])
-        first = [RecordedChunk(0.0, Chunk(token_ids=resumed))] if resumed else []
-        return Recording(
-            source=self.source,
-            began=self.began,
-            model=self.model,
-            params=self.params,
-            prompt=RecordedPrompt(
-                sha256=hash_ids(self._prompt), token_ids=ids, tail=list(self._prompt[-TAIL_TOKENS:])
-            ),
-            chunks=first
-            + [
-                RecordedChunk(self._at_ms(at), keep_finite(chunk))
-                for at, chunk in zip(self.times, self.chunks, strict=True)
-            ],
-            sent=[RecordedDeltas(self._at_ms(at), deltas) for at, deltas in self.sent],
-            outcome=self.outcome,
-            error=self.error,
-            resumed=len(resumed),
-            dropped=self.dropped,
-        )
-
-    @property
-    def _prompt(self) -> Sequence[int]:
-        return self.token_ids[: self.params.prompt_length]
-
-    def _at_ms(self, at: float) -> float:
-        return round((at - self.since) * MS_PER_S, _ROUNDED_MS)
 
 
 def hash_ids(token_ids: Sequence[int]) -> str:
@@ -180,69 +124,101 @@ def keep_finite(chunk: Chunk) -> Chunk:
     )
 
 
-class RequestRecorder:
-    """Records one request. Times are seconds on the event loop's clock."""
+class RequestRecorder(msgspec.Struct):
+    """Records one request. Times are seconds on the event loop's clock.
 
-    __slots__ = ("_ended", "_notes", "_recorder", "_room", "_weight")
+    token_ids: of its prompt, followed by those that a worker generated before it died.
+    began: when it arrived, in seconds since 1970. since: the same on the event loop's clock.
+    times: of `chunks`. room: number of tokens that may still be recorded; below 0 none may.
+    weight: memory of the recorded tokens, in tokens.
+    """
 
-    def __init__(
-        self, recorder: Recorder, params: PostprocessParams, token_ids: Sequence[int]
-    ) -> None:
-        self._recorder = recorder
-        self._notes = RequestNotes(
-            source=recorder.source,
-            model=recorder.model,
-            began=time.time(),
-            params=params,
-            token_ids=token_ids,
-        )
-        self._room = MAX_RECORDED_TOKENS
-        self._weight = 0
-        self._ended = False
+    recorder: Recorder
+    params: PostprocessParams
+    token_ids: Sequence[int]
+    room: int
+    began: float = msgspec.field(default_factory=time.time)
+    since: float = 0.0
+    # Two flat lists instead of pairs, which the garbage collector would have to visit.
+    times: list[float] = []
+    chunks: list[Chunk] = []
+    deltas: list[tuple[float, list[ChoiceDelta]]] = []
+    weight: int = 0
+    dropped: int = 0
+    ended: bool = False
 
     def begin(self, now: float) -> None:
         """Note when the request arrived."""
-        self._notes.since = now
+        self.since = now
 
     def add(self, chunk: Chunk, now: float) -> None:
         """Note an engine output."""
         weight = tokens = len(chunk.token_ids)
-        notes = self._notes
-        room = self._room - tokens
+        room = self.room - tokens
         if room < 0:
             # Stop recording here for good, so that the recording has no gap.
-            self._room = -1
-            notes.dropped += tokens
+            self.room = -1
+            self.dropped += tokens
             return
-        self._room = room
+        self.room = room
         if tops := chunk.top_logprobs:
             # An alternative takes as much memory as a token.
             weight *= 1 + len(tops[0])
-        self._weight += weight
-        self._recorder.taken += weight
-        notes.times.append(now)
-        notes.chunks.append(chunk)
+        self.weight += weight
+        self.recorder.taken += weight
+        self.times.append(now)
+        self.chunks.append(chunk)
 
     def sent(self, deltas: list[ChoiceDelta], now: float) -> None:
         """Note deltas that are being sent."""
-        if deltas and not self._notes.dropped:
-            self._notes.sent.append((now, deltas))
+        if deltas and not self.dropped:
+            self.deltas.append((now, deltas))
 
     def end(self, outcome: Outcome, error: str | None = None) -> None:
-        """Pass the notes to the writer. Call this once. error: of a failed request."""
-        if self._ended:
+        """Pass the recording to the writer. Call this once. error: of a failed request."""
+        if self.ended:
             return
-        self._ended = True
-        recorder, weight, notes = self._recorder, self._weight, self._notes
-        notes.outcome, notes.error = outcome, error
+        self.ended = True
+        recorder = self.recorder
 
         def build() -> Recording:
             try:
                 settings = recorder.settings
-                whole = notes.build(with_prompt=settings.content and settings.prompts)
+                whole = self.build(outcome, error)
                 return whole if settings.content else redact_recording(whole, recorder.redactor())
             finally:
-                recorder.released += weight
+                recorder.released += self.weight
 
         if not recorder.writer.submit(build):
-            recorder.taken -= weight
+            recorder.taken -= self.weight
+
+    def build(self, outcome: Outcome = "finished", error: str | None = None) -> Recording:
+        """Return the unredacted recording."""
+        settings, length = self.recorder.settings, self.params.prompt_length
+        prompt, resumed = list(self.token_ids[:length]), list(self.token_ids[length:])
+        # The tokens of a worker that died are the first chunk.
+        first = [RecordedChunk(0.0, Chunk(token_ids=resumed))] if resumed else []
+        return Recording(
+            source=self.recorder.source,
+            began=self.began,
+            model=self.recorder.model,
+            params=self.params,
+            prompt=RecordedPrompt(
+                sha256=hash_ids(prompt),
+                token_ids=prompt if settings.content and settings.prompts else None,
+                tail=prompt[-TAIL_TOKENS:],
+            ),
+            chunks=first
+            + [
+                RecordedChunk(self._at_ms(at), keep_finite(chunk))
+                for at, chunk in zip(self.times, self.chunks, strict=True)
+            ],
+            sent=[RecordedDeltas(self._at_ms(at), deltas) for at, deltas in self.deltas],
+            outcome=outcome,
+            error=error,
+            resumed=len(resumed),
+            dropped=self.dropped,
+        )
+
+    def _at_ms(self, at: float) -> float:
+        return round((at - self.since) * MS_PER_S, _ROUNDED_MS)

@@ -21,6 +21,17 @@ TokenIds = int | list[int]
 SMALL_FILES = ["*.json", "*.jinja", "*.model", "*.txt", "*.model.v*", "*.tiktoken", "*.py"]
 
 
+# For values that neither a request nor the model's generation_config.json defines.
+SAMPLING_DEFAULTS = {
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "min_p": 0.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "repetition_penalty": 1.0,
+}
+
+
 class GenerationConfig(msgspec.Struct, frozen=True):
     """generation_config.json: end-of-sequence tokens, and defaults of sampling; None if unset."""
 
@@ -32,6 +43,11 @@ class GenerationConfig(msgspec.Struct, frozen=True):
     repetition_penalty: float | None = None
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
+
+    def resolve(self, request: object, name: str) -> float:
+        """Return a field of `request`, else the model's value, else the default."""
+        values = getattr(request, name), getattr(self, name), SAMPLING_DEFAULTS[name]
+        return next(value for value in values if value is not None)
 
 
 class TextConfig(msgspec.Struct, frozen=True):

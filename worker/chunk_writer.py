@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import abc
 
 from typing_extensions import override
 
@@ -18,29 +18,17 @@ IN_DELTAS = frozenset(
 CUT_REASONS = ("length", "content_filter")
 
 
-class ChunkWriter(Protocol):
-    """Builds the chunks of one request."""
+class ChunkWriter(abc.ABC):
+    """Builds the chunks of one request, with those fields of the engine that no delta replaces.
 
-    def add(self, index: int, output: JsonObject) -> None:
-        """Take the fields of an output, other than tokens, for choice `index`."""
-
-    def write(self, scheduled: ScheduledChunk) -> JsonObject:
-        """Return `scheduled` as one of Dynamo's chunks."""
-
-
-class EnginePassthrough:
-    """Keeps the engine's other fields for each choice until its next chunk is sent.
-
-    If a field repeats before that, the last value counts.
+    If such a field repeats before the next chunk of its choice, the last value counts.
     """
-
-    __slots__ = ("_fields_by_choice",)
 
     def __init__(self) -> None:
         self._fields_by_choice: dict[int, JsonObject] = {}
 
     def add(self, index: int, output: JsonObject) -> None:
-        """Keep the fields of `output` that the deltas do not replace."""
+        """Take the fields of an output, other than tokens, for choice `index`."""
         if output.keys() <= IN_DELTAS:
             return  # true of most outputs
         fields = self._fields_by_choice.setdefault(index, {})
@@ -50,6 +38,10 @@ class EnginePassthrough:
         """Return the fields kept for a choice, and drop them."""
         return self._fields_by_choice.pop(index, {}) if self._fields_by_choice else {}
 
+    @abc.abstractmethod
+    def write(self, scheduled: ScheduledChunk) -> JsonObject:
+        """Return `scheduled` as one of Dynamo's chunks."""
+
 
 class PostprocessedWriter(ChunkWriter):
     """Adds the deltas next to the tokens, for a frontend that reads `PostprocessedChunk`.
@@ -58,16 +50,12 @@ class PostprocessedWriter(ChunkWriter):
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
+        super().__init__()
         self._clock = clock
-        self._passthrough = EnginePassthrough()
-
-    @override
-    def add(self, index: int, output: JsonObject) -> None:
-        self._passthrough.add(index, output)
 
     @override
     def write(self, scheduled: ScheduledChunk) -> JsonObject:
-        chunk = self._passthrough.take(scheduled.index)
+        chunk = self.take(scheduled.index)
         chunk["index"] = scheduled.index
         chunk["token_ids"] = scheduled.token_ids
         if scheduled.finished:

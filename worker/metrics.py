@@ -25,12 +25,12 @@ from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.delta_builder import CallOutcome
 from ..postprocess.messages import ChoiceDelta
 from ..postprocess.stage_timing import Clock, Stage
+from ..recording.recording import Outcome
 from ..recording.writer import RecordingCounts
 from .pool import PoolSupervisor
 
 logger = logging.getLogger(__name__)
 
-Outcome = Literal["finished", "cancelled", "failed"]
 Kind = Literal["content", "reasoning", "tools", "none"]
 
 # Measuring costs some microseconds per token, so few requests are measured, and not the first,

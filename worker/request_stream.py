@@ -27,10 +27,11 @@ from ..postprocess.engine_output import ABORTS, engine_error, parse_engine_outpu
 from ..postprocess.messages import KEY, PostprocessParams, read
 from ..postprocess.stage_timing import Clock
 from ..recording.recorder import Recorder, RequestRecorder
+from ..recording.recording import Outcome
 from .backend import NewRequest, PostprocessBackend, RequestStream
 from .chunk_writer import ChunkWriter, PostprocessedWriter
 from .egress import Egress, PullEgress, PushEgress, ReceiverGoneError
-from .metrics import Outcome, WorkerMetrics
+from .metrics import WorkerMetrics
 
 logger = logging.getLogger(__name__)
 
@@ -88,13 +89,13 @@ class WorkerPostprocessor:
         recorder: Recorder | None = None,
         malformed_calls: MalformedCalls = "open",
     ) -> None:
-        self._backend = backend
+        self.backend = backend
+        self.metrics = metrics or WorkerMetrics()
+        self.metrics.parsers_name = backend.parsers_name
+        self.show = show or (lambda error: error)
+        self.write = write
         self._recorder = recorder
         self._malformed_calls = malformed_calls
-        self._show = show
-        self._write = write
-        self._metrics = metrics or WorkerMetrics()
-        self._metrics.parsers_name = backend.parsers_name
 
     def stream(
         self,
@@ -116,11 +117,10 @@ class WorkerPostprocessor:
         if self._malformed_calls != params.parser.malformed_calls:
             parser = replace(params.parser, malformed_calls=self._malformed_calls)
             params = replace(params, parser=parser)
-        pump = RequestPump(
-            self._backend, params, token_ids, engine, self._metrics, self._show, self._write
-        )
+        recorder = None
         if self._recorder is not None:
-            pump.recorder = self._recorder.start(params, token_ids, context)
+            recorder = self._recorder.start(params, token_ids, context)
+        pump = RequestPump(self, params, token_ids, engine, recorder)
         return pump.pull(outputs) if sender is None else pump.push(outputs, sender)
 
 
@@ -142,23 +142,19 @@ class RequestPump:
 
     def __init__(
         self,
-        backend: PostprocessBackend,
+        worker: WorkerPostprocessor,
         params: PostprocessParams,
         token_ids: list[int],
         engine: EngineRequestHandle,
-        metrics: WorkerMetrics,
-        show: Callable[[Exception], Exception] | None = None,
-        write: Callable[[Clock | None], ChunkWriter] = PostprocessedWriter,
+        recorder: RequestRecorder | None,
     ) -> None:
-        self.recorder: RequestRecorder | None = None
-        self._backend = backend
-        self._show = show
-        self._write = write
+        self._worker = worker
+        self._metrics = worker.metrics
+        self._recorder = recorder
         self._writer: ChunkWriter
         self._params = params
         self._token_ids = token_ids
         self._engine = engine
-        self._metrics = metrics
         self._clock: Clock | None = None  # set if the stages of this request are measured
         self._loop: asyncio.AbstractEventLoop
         self._egress: Egress
@@ -219,9 +215,9 @@ class RequestPump:
         self._loop = asyncio.get_running_loop()
         self._egress = egress
         self._clock = self._metrics.start_request(self)
-        self._writer = self._write(self._clock)
-        if self.recorder is not None:
-            self.recorder.begin(self._loop.time())
+        self._writer = self._worker.write(self._clock)
+        if self._recorder is not None:
+            self._recorder.begin(self._loop.time())
         pump = self._loop.create_task(self._pump(outputs))
         try:
             yield
@@ -242,8 +238,8 @@ class RequestPump:
             if self._stream is not None:
                 self._stream.close()
             self._metrics.end_request(self, self._outcome())
-            if self.recorder is not None:
-                self.recorder.end(self._outcome(), describe_failure(self._failure))
+            if self._recorder is not None:
+                self._recorder.end(self._outcome(), describe_failure(self._failure))
 
     async def _end(self) -> JsonObject | None:
         """Return the last chunk of a failed request, or raise the error for the client."""
@@ -257,7 +253,7 @@ class RequestPump:
         try:
             now = self._loop.time()
             new = NewRequest(self._params, self._token_ids, now, self._wake, self._clock)
-            stream = self._stream = self._backend.start(new)
+            stream = self._stream = self._worker.backend.start(new)
             if stream.due > now:
                 await self._read(outputs, stream)
             # Otherwise the tokens of the worker that died had already ended the request.
@@ -270,7 +266,7 @@ class RequestPump:
             self._flush()
 
     async def _read(self, outputs: AsyncIterator[JsonObject], stream: RequestStream) -> None:
-        metrics, rates, recorder, writer = self._metrics, self._rates, self.recorder, self._writer
+        metrics, rates, recorder, writer = self._metrics, self._rates, self._recorder, self._writer
         async for output in outputs:
             if self._ended or engine_error(output) is not None:
                 self._failure = output  # of no effect if the response has ended
@@ -358,7 +354,7 @@ class RequestPump:
                 self._abort(index)
             return {"index": 0, "token_ids": [], "finish_reason": f"error: {failure}"}
         if isinstance(failure, Exception):
-            raise failure if self._show is None else self._show(failure)
+            raise self._worker.show(failure)
         return failure
 
     def _abort(self, index: int) -> None:
@@ -386,8 +382,8 @@ class RequestPump:
         self._flush()
 
     def _chunk(self, scheduled: ScheduledChunk) -> JsonObject:
-        if self.recorder is not None:
-            self.recorder.sent(scheduled.deltas, self._loop.time())
+        if self._recorder is not None:
+            self._recorder.sent(scheduled.deltas, self._loop.time())
         chunk = self._writer.write(scheduled)
         self._metrics.count_chunk(scheduled, streams=self._params.stream)
         for call in scheduled.calls:
@@ -395,7 +391,7 @@ class RequestPump:
                 logger.info(
                     "request %s: a call of parser %s stays open: %s",
                     self._params.response_id,
-                    self._backend.parsers_name,
+                    self._worker.backend.parsers_name,
                     call,
                 )
         return chunk

@@ -28,7 +28,7 @@ from ..recording.recorder import Recorder
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ..tokenization.detokenizer.base import REPLACEMENT
 from .backend import InlineBackend, InlineStream, NewRequest
-from .chunk_writer import ChunkWriter, EnginePassthrough
+from .chunk_writer import ChunkWriter
 from .metrics import WorkerMetrics
 from .request_check import check_params
 from .request_stream import WorkerPostprocessor
@@ -159,8 +159,8 @@ class StockWriter(ChunkWriter):
     """Adds text to tokens, and the logprobs as the engine gave them."""
 
     def __init__(self, detokenizers: DetokenizerFactory, clock: Clock | None = None) -> None:
+        super().__init__()
         self._detokenizers = detokenizers
-        self._passthrough = EnginePassthrough()
         # By choice: logprobs of tokens not yet sent; None for a choice without logprobs.
         self._logprobs: dict[int, deque[TokenLogprobs | None] | None] = {}
         self._ends: dict[int, JsonObject] = {}
@@ -168,7 +168,7 @@ class StockWriter(ChunkWriter):
 
     @override
     def add(self, index: int, output: JsonObject) -> None:
-        self._passthrough.add(index, output)
+        super().add(index, output)
         if output.get("finish_reason") is not None:
             self._ends[index] = {
                 name: output[name] for name in ("finish_reason", "stop_reason") if name in output
@@ -182,7 +182,7 @@ class StockWriter(ChunkWriter):
         chunk: JsonObject = {}
         # The engine's final fields go into the final chunk.
         if scheduled.finished or index not in self._ends:
-            chunk = self._passthrough.take(index)
+            chunk = self.take(index)
         chunk["index"] = index
         chunk["token_ids"] = scheduled.token_ids
         chunk["text"] = delta.content or ""

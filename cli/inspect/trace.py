@@ -277,8 +277,6 @@ def used_choices(recording: Recording) -> list[int]:
 def single_tokens(recording: Recording) -> Iterator[tuple[int, float, Chunk]]:
     """Yield the recorded tokens one by one: number of the chunk, its time, and the token."""
     for number, recorded in enumerate(recording.chunks):
-        chunk = recorded.chunk
-        for at in range(len(chunk.token_ids)):
-            yield number, recorded.at_ms, chunk.cut(at, at + 1)
-        if not chunk.token_ids and chunk.finish_reason is not None:
-            yield number, recorded.at_ms, chunk
+        for chunk in recorded.chunk.split():
+            if chunk.token_ids or chunk.finish_reason is not None:
+                yield number, recorded.at_ms, chunk

@@ -198,17 +198,11 @@ class SglangBackend(Backend):
     def _build_params(self, row: Row, index: int) -> dict[str, Any]:
         sampling = row.sampling
         params = build_grammar_params(row) | {
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
+            **sampling.common,
             "top_k": sampling.top_k or -1,
-            "min_p": sampling.min_p,
-            "presence_penalty": sampling.presence_penalty,
-            "frequency_penalty": sampling.frequency_penalty,
-            "repetition_penalty": sampling.repetition_penalty,
             "logit_bias": {str(each): bias for each, bias in sampling.logit_bias} or None,
             "max_new_tokens": row.max_new_tokens,
             "min_new_tokens": sampling.min_tokens,
-            "ignore_eos": sampling.ignore_eos,
             "stop_token_ids": [*self._eos_token_ids, *row.stop_token_ids],
             # It ignores stop tokens as well if it ignores the model's own.
             "stream_interval": 1 if row.needs_steps or sampling.ignore_eos else WHOLE,

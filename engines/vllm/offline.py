@@ -259,16 +259,10 @@ def build_params(row: Row, index: int) -> Any:
 
     sampling = row.sampling
     return SamplingParams(
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
+        **sampling.common,
         top_k=sampling.top_k,
-        min_p=sampling.min_p,
-        presence_penalty=sampling.presence_penalty,
-        frequency_penalty=sampling.frequency_penalty,
-        repetition_penalty=sampling.repetition_penalty,
         logit_bias=dict(sampling.logit_bias) or None,
         min_tokens=sampling.min_tokens,
-        ignore_eos=sampling.ignore_eos,
         # As vLLM does for n choices: each has its own seed.
         seed=None if sampling.seed is None else sampling.seed + index,
         max_tokens=row.max_new_tokens,

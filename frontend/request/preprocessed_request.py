@@ -18,18 +18,9 @@ from ...guided.call_policy import constrains_to_json
 from ...parsers.base import ParserRequest, forces_call
 from ...postprocess.messages import PostprocessParams
 from ...tokenization.detokenizer import DetokenizerOptions
-from ...tokenization.model_files import GenerationConfig, ModelFolder
+from ...tokenization.model_files import SAMPLING_DEFAULTS, GenerationConfig, ModelFolder
 from ...tokenization.prompt_encoder import describe_longest
 from .chat_request import ChatRequest, StreamOptions
-
-# Used if neither the request nor the model's generation_config.json has a value.
-DEFAULTS = {
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-    "repetition_penalty": 1.0,
-    "temperature": 1.0,
-    "top_p": 1.0,
-}
 
 
 class RequestedSampling(msgspec.Struct, frozen=True):
@@ -145,26 +136,18 @@ def build_sampling_options(
     guided_decoding: in Dynamo's form; None for an unconstrained answer.
     """
     options: JsonObject = {
-        name: _first_set(getattr(request, name), getattr(generation_config, name), default)
-        for name, default in DEFAULTS.items()
+        name: generation_config.resolve(request, name) for name in SAMPLING_DEFAULTS
     }
     for name in ("top_k", "min_p"):
         # Only a client may disable them, because a worker may treat 0 as unset.
-        configured = getattr(generation_config, name) or 0
-        options[name] = _first_set(getattr(request, name), configured if configured > 0 else None)
+        asked, configured = getattr(request, name), getattr(generation_config, name) or 0
+        options[name] = (configured if configured > 0 else None) if asked is None else asked
     return SamplingOptions(
         n=request.n or 1,
         seed=request.seed,
         guided_decoding=UNSET if guided_decoding is None else guided_decoding,
         **options,
     )
-
-
-def _first_set(*values: float | None) -> float | None:
-    for value in values:
-        if value is not None:
-            return value
-    return None
 
 
 class OutputOptions(msgspec.Struct):

@@ -12,8 +12,9 @@ from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import reasoning_format, tool_format
 from backedge.postprocess import ChoiceDelta, Chunk, Postprocessor
 from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
+from backedge.recording.flags import RecordSettings
 from backedge.recording.kept_text import GONE, KeptText, declared_names
-from backedge.recording.recorder import RequestNotes
+from backedge.recording.recorder import Recorder, RequestRecorder
 from backedge.recording.recording import RecordedModel, Recording
 from backedge.recording.redaction import (
     Redactor,
@@ -24,6 +25,7 @@ from backedge.recording.redaction import (
     redact_schema,
     redact_tool,
 )
+from backedge.recording.writer import RecordingWriter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -313,9 +315,14 @@ def redacted(**fields: Any) -> Recording:
         "token_ids": [],
         **fields,
     }
-    times = [5.0] * len(given["chunks"])
-    notes = RequestNotes(source="worker", began=1.0, since=5.0, times=times, **given)
-    return redact_recording(notes.build(with_prompt=False), redactor())
+    given["times"] = [5.0] * len(given["chunks"])
+    given["deltas"] = given.pop("sent", [])
+    error = given.pop("error", None)
+    settings = RecordSettings(folder="unused")
+    writer = RecordingWriter(settings, "worker")
+    recorder = Recorder(settings, writer, "worker", given.pop("model"), redactor)
+    request = RequestRecorder(recorder, room=1, began=1.0, since=5.0, **given)
+    return redact_recording(request.build(error=error), redactor())
 
 
 def test_choices_are_redacted_by_themselves() -> None:

@@ -118,7 +118,9 @@ class PooledStream(RequestStream):
     def add(self, chunk: Chunk, now: float, age_s: float = 0.0) -> None:
         if chunk.index in self._finished:
             return
-        for step in split_steps(chunk):
+        # An engine delivers many tokens at once if they had to wait. With a slow parser, a step of
+        # many tokens would delay other requests and exceed any deadline.
+        for step in chunk.split():
             feed = messages.Feed(self.key, step, now, age_s)
             self._feeds.append(feed)
             self._feeds_by_choice[chunk.index].append(feed)
@@ -258,13 +260,3 @@ class PooledStream(RequestStream):
             self._send(messages.Close(self.key))
             self._process.streams.discard(self)
             self._process = None
-
-
-def split_steps(chunk: Chunk) -> list[Chunk]:
-    """Split `chunk` into chunks of one token, the steps of a process.
-
-    An engine delivers many tokens at once if they had to wait. With a slow parser, a step of
-    many tokens would delay other requests and exceed any deadline.
-    """
-    count = len(chunk.token_ids)
-    return [chunk.cut(at, at + 1) for at in range(count)] if count > 1 else [chunk]

@@ -11,7 +11,7 @@ from backedge.postprocess import Chunk
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, ScheduledChunk
 from backedge.worker.backend import NewRequest
 from backedge.worker.pool import messages
-from backedge.worker.pool.stream import PooledStream, StreamCallbacks, split_steps
+from backedge.worker.pool.stream import PooledStream, StreamCallbacks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,7 +142,7 @@ def test_room_waits_for_the_process():
 def test_steps_are_single_tokens_that_make_the_chunk(token_ids, finish_reason, has_logprobs):
     logprobs = [-float(token_id) for token_id in token_ids] if has_logprobs else None
     chunk = Chunk(token_ids=token_ids, finish_reason=finish_reason, logprobs=logprobs)
-    steps = split_steps(chunk)
+    steps = chunk.split()
     assert all(len(step.token_ids) <= 1 for step in steps)
     assert [step.finish_reason for step in steps] == [None] * (len(steps) - 1) + [finish_reason]
     whole = msgspec.structs.replace(
