@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 
 from .json_types import JsonObject
 
@@ -21,9 +22,57 @@ def flag(*names: str, **options: object) -> Flag:
 
 
 def add_to(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
-    """Add the flags to `parser`."""
+    """Add the flags to `parser`, as by `with_variable`."""
     for names, options in flags:
-        parser.add_argument(*names, **options)
+        parser.add_argument(*names, **with_variable(names, options))
+
+
+SWITCHES = {"1": True, "true": True, ON: True, "0": False, "false": False, OFF: False}
+
+
+def list_variables(names: Iterable[str]) -> list[str]:
+    """Return the environment variables of a flag: BACKEDGE_KEEP_TURNS for --keep-turns."""
+    return [f"BACKEDGE_{name.lstrip('-').replace('-', '_').upper()}" for name in names]
+
+
+def with_variable(names: Sequence[str], options: JsonObject) -> JsonObject:
+    """Return the options of a flag with the default that its environment variable gives.
+
+    The help names the variable. Raises SystemExit for a value that the flag does not take.
+    """
+    shown = f"{options.get('help', '')} [{', '.join(list_variables(names))}]"
+    return {**options, "help": shown.lstrip(), **read_variable(names, options)}
+
+
+def read_variable(names: Sequence[str], options: JsonObject) -> JsonObject:
+    """Return the default that the environment gives a flag, {} for none; as `with_variable`."""
+    for variable in list_variables(names):
+        if text := os.environ.get(variable):
+            try:
+                return {"default": _convert(text, options)}
+            except (argparse.ArgumentTypeError, ValueError) as error:
+                raise SystemExit(f"{variable}: {error}") from error
+    return {}
+
+
+def parse_switch(text: str) -> bool:
+    """Parse the value of a switch's variable. Raises ArgumentTypeError."""
+    if text.lower() not in SWITCHES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(SWITCHES)}")
+    return SWITCHES[text.lower()]
+
+
+def _convert(text: str, options: JsonObject) -> object:
+    match options.get("action"):
+        case "append":
+            return text.split(",")
+        case "store_true":
+            return parse_switch(text)
+    value: object = options.get("type", str)(text)
+    choices = options.get("choices")
+    if choices and value not in choices:
+        raise ValueError(f"{text!r} is not one of {', '.join(choices)}")
+    return value
 
 
 def parse_megabytes(text: str, least: int = 0) -> int:

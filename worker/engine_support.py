@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from ..base.errors import SetupError, exiting
+from ..base.flags import read_variable
 from ..base.json_types import JsonObject
 from ..base.seams import Build, Role, Seam, check_seams, read_version, replace, rows_of
 from ..engines.dynamo import seams as dynamo
@@ -66,12 +67,15 @@ class EngineSupport(msgspec.Struct, frozen=True):
     def sees_flags(self, arguments: Sequence[str]) -> bool:
         """Whether Backedge's flags can be added to the engine's and read when they are parsed.
 
-        arguments: the command line; if it has the flags and they cannot be read, the process ends.
+        arguments: the command line; if it or the environment has the switch and the flags cannot be
+        read, the process ends.
         """
         try:
             self.check_seams("flags")
         except SetupError:
-            if set(enabling_flags(self.name)).isdisjoint(arguments):
+            switch = enabling_flags(self.name)
+            wanted = read_variable(switch, {"action": "store_true"}).get("default")
+            if not wanted and set(switch).isdisjoint(arguments):
                 return False
             with exiting():
                 self.check_versions()

@@ -10,7 +10,16 @@ from typing import Literal, get_args
 
 import msgspec
 
-from ..base.flags import MAX_DIGITS, OFF, ON, Flag, flag, parse_megabytes
+from ..base.flags import (
+    MAX_DIGITS,
+    OFF,
+    ON,
+    Flag,
+    flag,
+    parse_megabytes,
+    read_variable,
+    with_variable,
+)
 from ..base.json_types import JsonObject
 from ..base.limits import PROCESS_MEMORY_MB
 from ..parsers.api import Engine
@@ -84,19 +93,7 @@ def parse_seconds(text: str) -> float:
 
 GROUP = "Backedge: post-processing in the worker"
 FOR_ANY_ENGINE = "--native-framework-processing"
-VLLM_FLAGS: tuple[Flag, ...] = (
-    flag(
-        "--tool-call-parser",
-        default=None,
-        help="vLLM tool parser for the model, for --vllm-processing; 'auto' derives it from "
-        "the chat template, as does --reasoning-parser auto.",
-    ),
-    flag(
-        "--tool-parser-plugin",
-        default=None,
-        help="Python file that registers a tool parser with vLLM, for --tool-call-parser.",
-    ),
-)
+# An engine that has one of these itself keeps its own.
 PARSER_FLAGS: tuple[Flag, ...] = tuple(
     flag(
         name,
@@ -104,6 +101,11 @@ PARSER_FLAGS: tuple[Flag, ...] = tuple(
         help=f"{what} parser for the model; 'auto' derives it from the chat template.",
     )
     for name, what in (("--tool-call-parser", "Tool"), ("--reasoning-parser", "Reasoning"))
+)
+PLUGIN_FLAG = flag(
+    "--tool-parser-plugin",
+    default=None,
+    help="Python file that registers a tool parser with vLLM, for --tool-call-parser.",
 )
 SHARED_FLAGS: tuple[Flag, ...] = (
     flag(
@@ -265,22 +267,28 @@ def sglang_flags() -> tuple[Flag, ...]:
 
 # The flags that only one engine's worker needs.
 OWN_FLAGS: dict[Engine, Callable[[], tuple[Flag, ...]]] = {
-    "vllm": lambda: VLLM_FLAGS,
+    "vllm": lambda: (*PARSER_FLAGS, PLUGIN_FLAG),
     "sglang": sglang_flags,
     "trtllm": lambda: PARSER_FLAGS,
 }
 
 
 def add_flags(parser: argparse.ArgumentParser, engine: Engine) -> None:
-    """Add the flags that `parser` does not have (vLLM's frontend has its server's flags)."""
+    """Add the flags that `parser` does not have (vLLM's frontend has its server's flags).
+
+    All of them take their environment variables. Raises SystemExit for values that they refuse.
+    """
     group = parser.add_argument_group(GROUP)
     known = parser._option_string_actions  # noqa: SLF001 - argparse has no public access
     for names, options in list_flags(engine):
         action = next((known[name] for name in names if name in known), None)
         if action is None:
-            group.add_argument(*names, **options)
-        elif "choices" in options and action.choices:
+            group.add_argument(*names, **with_variable(names, options))
+            continue
+        if "choices" in options and action.choices:
             share_choices(action, options["choices"])
+        found = read_variable(names, {"choices": action.choices})
+        action.default = found.get("default", action.default)
 
 
 class EngineChoices(msgspec.Struct, frozen=True):
@@ -316,9 +324,11 @@ def add_other_switches(parser: argparse.ArgumentParser) -> None:
     """Add the other engines' switches to vLLM's: Dynamo's frontend serves all engines."""
     own = enabling_flags("vllm")
     others = [enabling_flags(engine)[0] for engine in get_args(Engine)]
-    parser.add_argument(
-        *(flag for flag in others if flag not in own), action="store_true", dest="vllm_processing"
-    )
+    switches = [flag for flag in others if flag not in own]
+    found = read_variable(switches, {"action": "store_true"})
+    if found:
+        parser.set_defaults(vllm_processing=found["default"])
+    parser.add_argument(*switches, action="store_true", dest="vllm_processing")
 
 
 def keep_engine_choices(arguments: argparse.Namespace) -> None:

@@ -48,6 +48,7 @@ from .worker import ReplayModel, ReplayWorker
 # The flags of a vLLM worker that make sense without an engine.
 WORKER_FLAGS = (
     "--tool-call-parser",
+    "--reasoning-parser",
     "--postprocess-parsers",
     "--postprocess-on-error",
     "--postprocess-malformed-calls",
@@ -93,10 +94,12 @@ def build_flag_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--plain", action="store_true", help="leave post-processing to the frontend"
     )
-    add_to(parser, (each for each in list_flags("vllm") if each[0][0] in WORKER_FLAGS))
-    parser.add_argument("--reasoning-parser", help="Reasoning parser for the model, or 'auto'.")
-    parser.set_defaults(postprocess_parsers="linear")
-    add_to(parser, (*record_flags.FLAGS, *tokenizer_flags.FLAGS))
+    chosen = (
+        (names, {**options, "default": "linear"} if "--postprocess-parsers" in names else options)
+        for names, options in list_flags("vllm")
+        if names[0] in WORKER_FLAGS
+    )
+    add_to(parser, (*chosen, *record_flags.FLAGS, *tokenizer_flags.FLAGS))
     add_runtime_flags(parser)
     return parser
 

@@ -86,6 +86,18 @@ def test_help_begins_with_the_flags_of_this_frontend(installed, capsys):
     shown = capsys.readouterr().out
     for name in "tokenizer-backend allow-tokenizer-module keep-turns postprocess-parsers".split():
         assert f"\n  --{name} " in shown
+        assert f"[BACKEDGE_{name.replace('-', '_').upper()}]" in "".join(shown.split())
+
+
+def test_flags_may_be_variables(installed, monkeypatch):
+    installed("")
+    monkeypatch.setenv("BACKEDGE_ALLOW_TOKENIZER_MODULE", "one,two")
+    monkeypatch.setenv("BACKEDGE_POSTPROCESS_PARSERS", "linear")
+    monkeypatch.setenv("BACKEDGE_KEEP_TURNS", "exact")
+    flags = main.parse_flags(["--allow-tokenizer-module", "three"])
+    assert flags.allowed_modules == ("one", "two", "three")
+    assert flags.turns is not None
+    assert (flags.parsers, flags.turns.mode) == ("linear", "exact")
 
 
 def test_recording_is_as_its_flags_say(installed):

@@ -16,10 +16,9 @@ KINDS = "content, reasoning, tools, tokens"
 ON = "--vllm-processing"
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(engine: Any = "vllm") -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="worker")
-    flags.add_flags(made, "vllm")
-    made.add_argument("--reasoning-parser", default=None)  # vLLM's own
+    flags.add_flags(made, engine)
     return made
 
 
@@ -237,6 +236,52 @@ def test_flags_that_a_parser_has_already_stay_its_own() -> None:
     theirs.add_argument("--tool-call-parser", default="theirs")
     flags.add_flags(theirs, "vllm")
     assert theirs.parse_args([]).tool_call_parser == "theirs"
+
+
+# Values for flags without choices that do not take "1".
+SPECIAL = {"--postprocess-record": "a:0.5", "--postprocess-latency-ms": "content=20"}
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_each_flag_has_a_variable_that_the_help_names(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = parser(engine).format_help()
+    for names, options in flags.list_flags(engine):
+        for name in names:
+            value = SPECIAL.get(name, [*(options.get("choices") or "1")][-1])
+            words = [name] if options.get("action") else [name, value]
+            variable = f"BACKEDGE_{name.removeprefix('--').replace('-', '_').upper()}"
+            assert variable in text
+            for given, expected in ((value, words), ("", [])):
+                monkeypatch.setenv(variable, given)
+                found = parser(engine).parse_args([])
+                monkeypatch.delenv(variable)
+                assert found == parser(engine).parse_args(expected)
+
+
+def test_the_command_line_takes_precedence_over_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BACKEDGE_POSTPROCESS_ON_ERROR", "fail")
+    assert settings().on_error == "fail"
+    assert settings("--postprocess-on-error", "degrade").on_error == "degrade"
+
+
+def test_an_engine_s_own_flag_takes_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = argparse.ArgumentParser()
+    theirs.add_argument("--reasoning-parser", choices=["theirs"])
+    monkeypatch.setenv("BACKEDGE_REASONING_PARSER", "theirs")
+    flags.add_flags(theirs, "sglang")
+    assert theirs.parse_args([]).reasoning_parser == "theirs"
+
+
+@pytest.mark.parametrize("switch", ["BACKEDGE_SGLANG_PROCESSING", "BACKEDGE_TRTLLM_PROCESSING"])
+def test_a_frontend_takes_the_switch_of_any_engine(
+    switch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(switch, "on")
+    frontend = parser()
+    flags.add_other_switches(frontend)
+    assert frontend.parse_args([]).vllm_processing is True
 
 
 @pytest.mark.parametrize("latency", MERGE_DELAYS)
