@@ -75,11 +75,17 @@ SILENCE_S = 2.0
 """seconds: silence of a process between steps, beyond the deadline of a step | it is killed"""
 PROCESS_START_S = 30
 """seconds: from the fork of a process until it serves | it is killed"""
-DOCTOR_TIMEOUT_S = 10.0
-"""seconds: an answer to `backedge doctor` | it is reported as missing"""
-# Limit of one answer; the metrics of a large fleet take some megabytes.
-MAX_DOCTOR_BYTES = 1 << 28
-"""bytes: the size of that answer | it is reported as not being Dynamo's"""
+ANSWER_TIMEOUT_S = 10.0
+"""seconds: an answer to `backedge doctor`, from its first byte to its last
+| it is reported as missing"""
+REPLAY_TIMEOUT_S = 600.0
+"""seconds: the same for `backedge replay --url` | an error"""
+ANSWER_SILENCE_S = 10.0
+"""seconds: silence of a server that has not answered either of them completely | the same"""
+# The metrics of a large fleet take some megabytes.
+MAX_ANSWER_BYTES = 1 << 26
+"""bytes: the size of such an answer, and of a worker's card | it is reported as not being Dynamo's
+"""
 MAX_DELAY_S = 5.0
 """seconds: the longest wait before a process that died is replaced | it waits no longer"""
 # Time to import an engine's parsers and load a tokenizer from a slow disk.
@@ -291,6 +297,8 @@ MAX_SEARCHED = 262_144
 """ids: token ids that are searched for those of single characters | words become fewer tokens"""
 MAX_RECORDING_LINE = 1 << 27
 """bytes: a line of a file of recordings, as it is read | the file is refused, with the line"""
+MAX_RECORDED_MS = 604_800_000
+"""milliseconds: a time in a recording, as it is read | the line is no recording"""
 MAX_REQUESTS = 10_000
 """requests: requests of a file that `backedge inspect` lists | `--request` finds the others, too"""
 MAX_SHOWN_TOKENS = 262_144

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from ..base.errors import BackedgeError, shorten
-from ..base.limits import MAX_RECORDING_LINE
+from ..base.limits import (
+    MAX_CHOICES,
+    MAX_FILE_BYTES,
+    MAX_RECORDED_MS,
+    MAX_RECORDING_LINE,
+    MAX_WORKER_LOGPROBS,
+)
 from .recording import VERSION, Recording
 
+MAX_U32 = (1 << 32) - 1
 _decoder = msgspec.json.Decoder(Recording)
 
 
@@ -33,7 +41,8 @@ def list_files(paths: Iterable[Path]) -> list[Path]:
     """
     found: list[Path] = []
     for path in paths:
-        files = path.glob("*.jsonl") if path.is_dir() else [path]
+        # A pipe in a folder would be waited for; one that is named is read.
+        files = filter(Path.is_file, path.glob("*.jsonl")) if path.is_dir() else [path]
         # backedge-SOURCE-TIME-PROCESS-NUMBER.jsonl
         ordered = sorted(files, key=lambda file: file.name.split("-")[2:])
         if not ordered:
@@ -134,7 +143,41 @@ def _decode(path: Path, number: int, line: bytes) -> Recording | None:
         ) from error
     if recording.version > VERSION:
         raise _newer(path, number, recording.version)
+    for name, least, most, values in _list_numbers(recording):
+        for value in values:
+            if not least <= value <= most:
+                raise RecordingFileError(
+                    f"{path}, line {number} is not a recording: {name} is {value:g}, but must be "
+                    f"from {least:g} to {most:g}."
+                )
     return recording
+
+
+def _list_numbers(recording: Recording) -> Iterator[tuple[str, int, int, Iterable[float]]]:
+    """Yield each kind of number that readers count or compute with: name, least, most, values."""
+    params, chunks = recording.params, recording.chunks
+    indexes = [recorded.chunk.index for recorded in chunks]
+    deltas = [delta for sent in recording.sent for delta in sent.deltas]
+    indexes += [delta.index for delta in deltas]
+    times = [each.at_ms for each in chunks] + [each.at_ms for each in recording.sent]
+    ids = [recording.prompt.tail, recording.prompt.token_ids or []]
+    counts = [params.prompt_length, params.min_tokens, params.created, recording.dropped]
+    sizes = list(_list_sizes(recording))
+    yield "n", 1, MAX_CHOICES, [params.n]
+    yield "the index of a choice", 0, params.n - 1, indexes
+    yield "a time in ms", 0, MAX_RECORDED_MS, times
+    yield "the time of arrival", 0, MAX_U32, [recording.began]
+    yield "a token id", 0, MAX_U32, itertools.chain.from_iterable(ids)
+    yield "a number of tokens, or a time", 0, MAX_U32, counts
+    yield "the number of alternatives", 0, MAX_WORKER_LOGPROBS, [params.logprobs or 0]
+    yield "resumed", 0, len(chunks[0].chunk.token_ids) if chunks else 0, [recording.resumed]
+    yield "the length of a text", 0, MAX_FILE_BYTES, (*sizes, sum(sizes))
+
+
+def _list_sizes(recording: Recording) -> Iterator[int]:
+    for sent in recording.sent:
+        for sizes in sent.sizes:
+            yield from sizes if isinstance(sizes, list) else [sizes]
 
 
 def _read_version(line: bytes) -> int | None:

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import base64
 import os
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from http import HTTPStatus
 from pathlib import Path
 
 import msgspec
 
-from ...base.errors import ProtocolError, SetupError
+from ...base.errors import ProtocolError, SetupError, shorten
 from ...base.json_types import JsonObject
-from ...base.limits import DOCTOR_TIMEOUT_S, MAX_DOCTOR_BYTES
+from ...base.limits import MAX_ANSWER_BYTES
 from ...postprocess.messages import KEY, VERSION, WorkerCard, read
+from ..http_answer import decode_json, fetch
 
 PREFIX = "v1/mdc/"
+A_CARD = "a worker's card"
 DEFAULT_ETCD = "http://localhost:2379"
 
 
@@ -109,14 +109,14 @@ def default_place() -> str:
 
 def parse_instance(document: bytes) -> FleetWorker:
     """Decode the `document` that a worker registered. Raises `SetupError`."""
+    instance = decode_json(Instance, document, A_CARD)
+    card = instance.card_json
+    own = card.runtime_config.runtime_data.get(KEY)
     try:
-        instance = msgspec.json.decode(document, type=Instance)
-        card = instance.card_json
-        own = card.runtime_config.runtime_data.get(KEY)
         post_processing = read(WorkerCard, own)
-        spoken = msgspec.json.decode(own, type=Spoken).version if isinstance(own, str) else 0
-    except (msgspec.DecodeError, ProtocolError) as error:
-        raise SetupError(f"a worker's card cannot be read: {error}") from error
+    except ProtocolError as error:
+        raise SetupError(f"{A_CARD} cannot be read: {shorten(str(error))}") from error
+    spoken = decode_json(Spoken, own, A_CARD).version if isinstance(own, str) else 0
     return FleetWorker(
         model=card.display_name,
         namespace=instance.namespace,
@@ -138,7 +138,13 @@ def _read_files(folder: Path) -> Iterator[bytes]:
             "workers with --discovery."
         )
     for path in sorted((folder / PREFIX).glob("*")):
-        yield path.read_bytes()
+        if not path.is_file():
+            raise SetupError(f"{path} is not a file; is {folder} that of Dynamo's file discovery?")
+        with path.open("rb") as file:
+            document = file.read(MAX_ANSWER_BYTES + 1)
+        if len(document) > MAX_ANSWER_BYTES:
+            raise SetupError(f"{path} has more than {MAX_ANSWER_BYTES:,} bytes; is it a card?")
+        yield document
 
 
 def _read_etcd(url: str) -> Iterator[bytes]:
@@ -147,29 +153,13 @@ def _read_etcd(url: str) -> Iterator[bytes]:
     keys = {"key": PREFIX, "range_end": end}
     body = {name: base64.b64encode(key.encode()).decode() for name, key in keys.items()}
     address = f"{url.rstrip('/')}/v3/kv/range"
-    answer = fetch(address, msgspec.json.encode(body))
-    try:
-        found = msgspec.json.decode(answer, type=_Range)
-    except msgspec.DecodeError as error:
-        raise SetupError(f"{address} does not answer like etcd ({error}).") from error
+    found = decode_json(_Range, fetch_good(address, msgspec.json.encode(body)), f"etcd's {address}")
     yield from (pair.value for pair in found.kvs)
 
 
-def fetch(url: str, body: bytes | None = None) -> bytes:
-    """Return the answer of `url` to a GET, or to a POST of `body`. Raises `SetupError`."""
-    if not url.startswith(("http://", "https://")):
-        raise SetupError(f"{url!r} is not a URL; it must begin with http:// or https://.")
-    try:
-        # The scheme was checked above.
-        opened = urllib.request.urlopen(url, body, DOCTOR_TIMEOUT_S)  # noqa: S310 - http only
-        with opened as response:
-            content: bytes = response.read(MAX_DOCTOR_BYTES + 1)
-    except urllib.error.HTTPError as error:
-        if error.code == HTTPStatus.SERVICE_UNAVAILABLE:  # Dynamo's /health, with a body
-            return error.read(MAX_DOCTOR_BYTES)
-        raise SetupError(f"{url} answers HTTP {error.code}.") from error
-    except (OSError, ValueError) as error:
-        raise SetupError(f"{url} does not answer ({error}).") from error
-    if len(content) > MAX_DOCTOR_BYTES:
-        raise SetupError(f"{url} answers more than {MAX_DOCTOR_BYTES:,} bytes; is it Dynamo?")
-    return content
+def fetch_good(url: str, body: bytes | None = None, also: Container[int] = ()) -> bytes:
+    """Return the body of an answer that is 200 or `also`. Raises `SetupError`."""
+    answer = fetch(url, body)
+    if answer.status != HTTPStatus.OK and answer.status not in also:
+        raise SetupError(f"{url} answers HTTP {answer.status}.")
+    return answer.body

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from http import HTTPStatus
 from itertools import groupby
 from typing import Any
 
@@ -12,7 +13,8 @@ import msgspec
 from ...base.errors import SetupError
 from ...parsers.parser_lookup import reasoning_format, tool_format
 from ...postprocess.messages import VERSION, WorkerCard
-from .discovery import FleetWorker, fetch
+from ..http_answer import decode_json
+from .discovery import FleetWorker, fetch_good
 from .findings import Finding
 
 # Metrics of Backedge's frontend and workers.
@@ -44,9 +46,11 @@ def check_frontend(url: str, workers: Sequence[FleetWorker]) -> Iterator[Finding
     url = url.rstrip("/")
     try:
         served = _read_models(url)
-        health = msgspec.json.decode(fetch(f"{url}/health"), type=_Health)
-        metrics = fetch(f"{url}/metrics").decode(errors="replace")
-    except (SetupError, msgspec.DecodeError) as error:
+        # An unhealthy frontend answers 503, with the same body.
+        found = fetch_good(f"{url}/health", also=(HTTPStatus.SERVICE_UNAVAILABLE,))
+        health = decode_json(_Health, found, f"{url}/health")
+        metrics = fetch_good(f"{url}/metrics").decode(errors="replace")
+    except SetupError as error:
         yield Finding(
             "error", "frontend", f"{error}", "give the URL at which clients reach the frontend"
         )
@@ -92,7 +96,7 @@ def check_system_port(url: str) -> Iterator[Finding]:
     """Check a worker through its system port (`DYN_SYSTEM_PORT`)."""
     url = url.rstrip("/")
     try:
-        metrics = fetch(f"{url}/metrics").decode(errors="replace")
+        metrics = fetch_good(f"{url}/metrics").decode(errors="replace")
     except SetupError as error:
         yield Finding("error", "worker", str(error), "set DYN_SYSTEM_PORT on the worker")
         return
@@ -113,7 +117,7 @@ def check_system_port(url: str) -> Iterator[Finding]:
 
 
 def _read_models(url: str) -> list[str]:
-    models = msgspec.json.decode(fetch(f"{url}/v1/models"), type=_Models)
+    models = decode_json(_Models, fetch_good(f"{url}/v1/models"), f"{url}/v1/models")
     return sorted(model.id for model in models.data)
 
 

@@ -8,20 +8,65 @@ which the worker finds the tokens. Everything else is the production code.
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from http import HTTPStatus
 
 import msgspec
 
 from ...base.errors import SetupError, shorten
 from ...base.json_types import JsonObject
+from ...base.limits import REPLAY_TIMEOUT_S
 from ...postprocess.messages import ChoiceDelta, Delta, FunctionDelta, ToolCallDelta
 from ...recording.comparison import Given
 from ...recording.recording import Recording
+from ..http_answer import decode_json, fetch
 
-TIMEOUT_S = 60.0
-_DATA, _DONE = "data: ", "[DONE]"
+_DATA, _DONE = b"data: ", b"[DONE]"
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Call(msgspec.Struct):
+    index: int
+    function: _Function
+    id: str | None = None
+    type: str | None = None
+
+
+class _Delta(msgspec.Struct):
+    role: str | None = None
+    content: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(msgspec.Struct):
+    """A choice of an event, in OpenAI's form; fields that are not compared are ignored."""
+
+    index: int
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+    def as_delta(self) -> ChoiceDelta:
+        part = self.delta or _Delta()
+        calls = [
+            ToolCallDelta(
+                call.index,
+                FunctionDelta(call.function.arguments or "", call.function.name),
+                call.id,
+                call.type,
+            )
+            for call in part.tool_calls or ()
+        ]
+        delta = Delta(part.role, part.content, part.reasoning_content, calls)
+        return ChoiceDelta(self.index, delta, self.finish_reason)
+
+
+class _Event(msgspec.Struct):
+    choices: list[_Choice] | None = None
 
 
 def build_request(recording: Recording) -> JsonObject:
@@ -57,54 +102,28 @@ def build_request(recording: Recording) -> JsonObject:
 def ask(recording: Recording, url: str) -> list[Given]:
     """Return the deltas of a frontend's answer. url: of the frontend, without /v1.
 
-    Raises `SetupError` if it does not answer.
+    Raises `SetupError` if it does not answer as a frontend does.
     """
-    body = json.dumps(build_request(recording)).encode()
     address = url.rstrip("/") + "/v1/chat/completions"
-    if not address.startswith(("http://", "https://")):
-        raise SetupError(f"--url {url}: must be a URL, for example http://localhost:8000.")
-    request = urllib.request.Request(  # noqa: S310 - it is HTTP
-        address, body, {"Content-Type": "application/json"}
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - as above
-            return list(read_events(answer))
-    except urllib.error.HTTPError as error:
-        said = error.read().decode(errors="replace")
-        raise SetupError(f"{address} answered {error.code}: {shorten(said)}") from error
-    except (OSError, ValueError) as error:
-        raise SetupError(f"{address} did not answer ({shorten(str(error))}).") from error
+    body = json.dumps(build_request(recording)).encode()
+    answer = fetch(address, body, REPLAY_TIMEOUT_S)
+    if answer.status != HTTPStatus.OK:
+        said = answer.body.decode(errors="replace")
+        raise SetupError(f"{address} answered {answer.status}: {shorten(said)}")
+    return list(read_events(answer.body))
 
 
-def read_events(lines: Iterable[bytes]) -> Iterator[Given]:
+def read_events(body: bytes) -> Iterator[Given]:
     """Yield the deltas of a stream of server-sent events. Raises `SetupError` for an error."""
-    for line in lines:
-        text = line.decode().strip()
+    for line in body.splitlines():
+        text = line.strip()
         if not text.startswith(_DATA) or text.removeprefix(_DATA) == _DONE:
             continue
-        event = json.loads(text.removeprefix(_DATA))
-        if "choices" not in event:
-            raise SetupError(f"the frontend answered with an error: {shorten(text)}")
-        yield Given(0, [read_delta(choice) for choice in event["choices"]])
-
-
-def read_delta(choice: JsonObject) -> ChoiceDelta:
-    """Convert a choice of a chunk to a `ChoiceDelta`."""
-    delta = choice.get("delta") or {}
-    calls = [
-        ToolCallDelta(
-            call["index"],
-            FunctionDelta(call["function"].get("arguments") or "", call["function"].get("name")),
-            call.get("id"),
-            call.get("type"),
-        )
-        for call in delta.get("tool_calls") or ()
-    ]
-    return ChoiceDelta(
-        choice["index"],
-        Delta(delta.get("role"), delta.get("content"), delta.get("reasoning_content"), calls),
-        choice.get("finish_reason"),
-    )
+        event = decode_json(_Event, text.removeprefix(_DATA), "an event of the frontend")
+        if event.choices is None:
+            said = text.decode(errors="replace")
+            raise SetupError(f"the frontend answered with an error: {shorten(said)}")
+        yield Given(0, [choice.as_delta() for choice in event.choices])
 
 
 def as_live(recording: Recording) -> Recording:

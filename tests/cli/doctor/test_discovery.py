@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 
 import pytest
 from backedge.base.errors import SetupError
 from backedge.cli.doctor import discovery
-from backedge.cli.doctor.discovery import default_place, fetch, parse_instance, read_fleet
+from backedge.cli.doctor.discovery import default_place, fetch_good, parse_instance, read_fleet
 
 from tests.cli.doctor.fleets import HERMES, card, serve, write_cards
 
@@ -53,7 +54,13 @@ def test_the_place_is_that_of_dynamos_variables(variables, place, monkeypatch) -
 
 
 @pytest.mark.parametrize(
-    "document", [b"{", b"[]", json.dumps(card()).replace("vllm", '"').encode()]
+    "document",
+    [
+        b"{",
+        b"[]",
+        b'{"card_json": ' + b"[" * 10**5,
+        json.dumps(card()).replace("vllm", '"').encode(),
+    ],
 )
 def test_a_card_of_another_form_is_refused(document) -> None:
     with pytest.raises(SetupError, match="card cannot be read"):
@@ -65,20 +72,19 @@ def test_a_place_that_is_none_is_refused(tmp_path) -> None:
         read_fleet(str(tmp_path / "missing"))
 
 
-def test_an_answer_is_read_up_to_a_bound(monkeypatch) -> None:
-    monkeypatch.setattr(discovery, "MAX_DOCTOR_BYTES", 5)
-    with serve({"/short": (200, "12345"), "/long": (200, "123456")}) as url:
-        assert fetch(f"{url}/short") == b"12345"
-        with pytest.raises(SetupError, match="more than 5 bytes"):
-            fetch(f"{url}/long")
-
-
-def test_urls() -> None:
+def test_a_status_that_is_no_answer() -> None:
     with serve({"/health": (503, "sick"), "/broken": (500, "")}) as url:
-        assert fetch(f"{url}/health") == b"sick"
-        with pytest.raises(SetupError, match="HTTP 500"):
-            fetch(f"{url}/broken")
-    with pytest.raises(SetupError, match="does not answer"):
-        fetch(f"{url}/health")
-    with pytest.raises(SetupError, match="is not a URL"):
-        fetch("file:///etc/hostname")
+        assert fetch_good(f"{url}/health", also=(503,)) == b"sick"
+        for path in ("/health", "/broken"):
+            with pytest.raises(SetupError, match="HTTP 50"):
+                fetch_good(url + path)
+
+
+def test_only_files_of_some_size_are_cards(tmp_path, monkeypatch) -> None:
+    place = write_cards(tmp_path, card())
+    monkeypatch.setattr(discovery, "MAX_ANSWER_BYTES", 10)
+    with pytest.raises(SetupError, match="more than 10 bytes"):
+        read_fleet(place)
+    os.mkfifo(tmp_path / "v1" / "mdc" / "a")
+    with pytest.raises(SetupError, match="not a file"):
+        read_fleet(place)

@@ -1,0 +1,72 @@
+"""Reads a server's answer within bounds of time and size, whatever the server is."""
+
+from __future__ import annotations
+
+import threading
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from queue import Empty, SimpleQueue
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from ..base.errors import SetupError, shorten
+from ..base.limits import ANSWER_SILENCE_S, ANSWER_TIMEOUT_S, MAX_ANSWER_BYTES
+
+T = TypeVar("T")
+
+
+class Answer(NamedTuple):
+    """status: HTTP's, for example 200."""
+
+    status: int
+    body: bytes
+
+
+def fetch(url: str, body: bytes | None = None, timeout_s: float = ANSWER_TIMEOUT_S) -> Answer:
+    """Return the answer to a GET, or to a POST of the JSON `body`.
+
+    timeout_s: for the whole answer. Raises `SetupError` without an answer within the bounds.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise SetupError(f"{url!r} is not a URL; it must begin with http:// or https://.")
+    found: SimpleQueue[Answer | Exception] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            found.put(_read(url, body))
+        except (OSError, ValueError, HTTPException) as error:
+            found.put(error)
+
+    # A timeout of the socket starts anew with each byte, so the answer is waited for elsewhere.
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        answer = found.get(timeout=timeout_s)
+    except Empty:
+        raise SetupError(f"{url} has not answered completely within {timeout_s:g} s.") from None
+    if isinstance(answer, Exception):
+        raise SetupError(f"{url} does not answer ({shorten(str(answer))}).") from answer
+    if len(answer.body) > MAX_ANSWER_BYTES:
+        raise SetupError(f"{url} answers more than {MAX_ANSWER_BYTES:,} bytes; is it Dynamo?")
+    return answer
+
+
+def _read(url: str, body: bytes | None) -> Answer:
+    request = urllib.request.Request(  # noqa: S310 - the caller has checked the scheme
+        url, body, {} if body is None else {"Content-Type": "application/json"}
+    )
+    try:
+        answer = urllib.request.urlopen(request, timeout=ANSWER_SILENCE_S)  # noqa: S310 - as above
+    except urllib.error.HTTPError as error:
+        answer = error
+    with answer:
+        return Answer(answer.status, answer.read(MAX_ANSWER_BYTES + 1))
+
+
+def decode_json(kind: type[T], text: bytes | str, source: str) -> T:
+    """Return JSON that another program wrote. Raises `SetupError`, which names the source."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise SetupError(f"{source} cannot be read: {shorten(str(error))}") from error
