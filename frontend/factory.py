@@ -123,11 +123,12 @@ class EngineFactory:
             answer = await self._build_answer(deployment)
         except SetupError as error:
             answer = refuse_requests(card.name(), str(error))
-        except (ImportError, AttributeError, TypeError) as error:
-            # No seam has found this difference between versions.
+        except Exception as error:
+            # An engine reads the model's files, and no seam may know a difference of versions.
+            # Dynamo would drop the model, and clients would learn nothing.
             logger.exception("model %s could not be built", card.name())
-            reason = f"the installed versions do not fit ({type(error).__name__}: {error})"
-            answer = refuse_requests(card.name(), f"{reason}; see docs/compatibility.md.")
+            reason = f"its files or the installed versions do not fit ({type(error).__name__}: "
+            answer = refuse_requests(card.name(), f"{reason}{error}); see docs/compatibility.md.")
         return PythonAsyncEngine(answer, asyncio.get_running_loop())
 
     async def _build_answer(self, deployment: Deployment) -> Answer:

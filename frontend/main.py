@@ -8,25 +8,29 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 
 from ..base import gc_freeze
+from ..base.engines import load_engine_module
 from ..base.errors import exiting
 from ..base.flags import MAX_PORT, add_to, flag
 from ..base.limits import PROMPT_CACHE_MB
 from ..base.seams import check_seams
 from ..engines.dynamo import seams
 from ..engines.dynamo.types import FrontendConfig, Runtime
+from ..parsers.base import ParserNames
 from ..parsers.parser_lookup import Kind
 from ..recording import flags as record_flags
 from ..recording.flags import RecordSettings, read_record_settings
 from ..tokenization import tokenizer_selection as tokenizer_flags
 from ..tokenization.prompt_encoder import BYTES_PER_MB, PromptCache
-from ..tokenization.tokenizer_selection import BACKEND_FLAG
+from ..tokenization.tokenizer_selection import BACKEND_FLAG, Backend, is_installed
 from .turns import flags as turn_flags
 
+ENGINES: tuple[Backend, ...] = ("vllm", "sglang")
 CHAT_PROCESSOR_FLAG = "--dyn-chat-processor"
 ENGINE_FACTORY_FLAG = "--engine-factory"
 PARSERS_FLAG = "--postprocess-parsers"
@@ -212,7 +216,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
         turns = turn_flags.read_turn_settings(parsed)
     backend = tokenizer.backend
     parsers: Kind | None = None
-    if backend != "vllm" and not (backend is None and tokenizer_flags.is_installed("vllm")):
+    if backend != "vllm" and not (backend is None and is_installed("vllm")):
         parsers, rest = _parse_parsers_flag(rest, has_native=backend in (None, "sglang"))
     return FrontendFlags(
         tokenizer,
@@ -289,21 +293,17 @@ def build_engine_factory(
     with exiting(prefix=""):
         if frontend_flags is None:
             tokenizer = tokenizer_flags.parse_tokenizer_flags(flags)
+            check_model_flags(flags, tokenizer.backend)
             return EngineFactory(config, flags, tokenizer, record=read_record_settings(flags))
         if frontend_flags.parsers is not None:
             flags.postprocess_parsers = frontend_flags.parsers
-        name = frontend_flags.user_engine
-        user_engine = find_user_engine(name) if name else None
+        check_model_flags(flags, frontend_flags.tokenizer.backend)
+        user_engine = find_user_engine(name) if (name := frontend_flags.user_engine) else None
     runtime = None if recorded is None else recorded.runtime
+    cache = PromptCache(frontend_flags.prompt_cache_mb * BYTES_PER_MB)
+    tokenizer, allowed = frontend_flags.tokenizer, frontend_flags.allowed_modules
     factory = EngineFactory(
-        config,
-        flags,
-        frontend_flags.tokenizer,
-        user_engine,
-        frontend_flags.allowed_modules,
-        runtime,
-        PromptCache(frontend_flags.prompt_cache_mb * BYTES_PER_MB),
-        frontend_flags.record,
+        config, flags, tokenizer, user_engine, allowed, runtime, cache, frontend_flags.record
     )
     factory.keep_turns(frontend_flags.turns)
     if runtime is not None and seams.METRICS not in off:
@@ -336,6 +336,28 @@ def check_port(host: str, port: int) -> None:
         raise SystemExit(
             f"--http-port {port} on --http-host {host}: {error.strerror or error}; choose another."
         ) from error
+
+
+def check_model_flags(flags: argparse.Namespace, backend: Backend | None) -> None:
+    """Raise `SetupError` for a parser or a chat template with which no model could be served.
+
+    backend: of the tokenizer; None if each model's workers decide.
+    """
+    from ..templates.chat_template import compile_template, read_template_file
+    from .parser_names import check_names
+
+    engines = [name for name in ENGINES if backend in (None, name) and is_installed(name)]
+    # A plugin's parsers are not known yet.
+    if getattr(flags, "tool_parser_plugin", None) is None:
+        kind = getattr(flags, "postprocess_parsers", "auto")
+        names = ParserNames(flags.tool_call_parser or None, flags.reasoning_parser or None)
+        check_names(names, () if kind == "linear" else engines)
+    if not (given := flags.chat_template):
+        return
+    if "vllm" in engines and not Path(given).is_file():
+        load_engine_module("vllm", "frontend").check_template_name(given)
+    else:
+        compile_template(read_template_file(given))
 
 
 def watch_engine_factory() -> None:

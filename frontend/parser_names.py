@@ -8,7 +8,14 @@ from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
-from ..base.errors import ProtocolError
+from ..base.engines import load_native_parsers
+from ..base.errors import (
+    REASONING_FLAG,
+    TOOL_CALL_FLAG,
+    ProtocolError,
+    SetupError,
+    UnknownParserError,
+)
 from ..engines.dynamo.types import RuntimeConfig, RuntimeData
 from ..parsers.api import Engine, native_parsers
 from ..parsers.base import ParserFactory, ParserNames
@@ -21,6 +28,7 @@ from ..parsers.parser_lookup import (
     uses_native,
 )
 from ..postprocess.messages import WorkerCard, read
+from ..templates.auto_parsers import AUTO
 from ..tokenization.detokenizer import read_vocabulary
 
 logger = logging.getLogger(__name__)
@@ -99,6 +107,34 @@ def read_configured_parsers(
         flags.reasoning_parser or runtime_config.reasoning_parser,
     )
     return ConfiguredParsers(names, by_worker=False)
+
+
+def check_names(names: ParserNames, engines: Iterable[str]) -> None:
+    """Raise `UnknownParserError` for a name that no parser of this frontend has.
+
+    engines: whose own parsers may be used as well. They are imported, which takes seconds, only
+        for a name that no linear parser has.
+    """
+    for flag, name in ((TOOL_CALL_FLAG, names.tool_call), (REASONING_FLAG, names.reasoning)):
+        if name == AUTO:
+            raise SetupError(
+                f"{flag} {AUTO}: only workers find their model's parsers; give the name that "
+                "`backedge doctor MODEL` prints."
+            )
+    try:
+        uses_native("linear", names)
+    except UnknownParserError as error:
+        unknown = error
+        for engine in engines:
+            try:
+                load_native_parsers(engine).check_names(names, known_formats())
+            except UnknownParserError as refused:
+                unknown = refused
+            except (ImportError, SetupError):
+                continue  # not installed here
+            else:
+                return
+        raise unknown from None
 
 
 def select_parsers(

@@ -399,12 +399,7 @@ def read_templates(folder: ModelFolder, given: str | None = None) -> dict[str, s
     """
     path = Path(given) if given else folder.folder / "chat_template.jinja"
     if given or path.is_file():
-        try:
-            return {DEFAULT: path.read_text(encoding="utf-8")}
-        except (OSError, UnicodeDecodeError) as error:
-            raise SetupError(
-                f"{path} cannot be read as a chat template ({error}); name a Jinja file."
-            ) from error
+        return {DEFAULT: read_template_file(path)}
     for name in ("tokenizer_config.json", "chat_template.json"):
         found = folder.read(name, TemplateConfig).chat_template
         if isinstance(found, str):
@@ -414,6 +409,16 @@ def read_templates(folder: ModelFolder, given: str | None = None) -> dict[str, s
     raise SetupError(
         f"{folder.folder} has no chat template; name a Jinja file with --chat-template."
     )
+
+
+def read_template_file(path: str | Path) -> str:
+    """Return a chat template's source. Raises `SetupError`."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SetupError(
+            f"{path} cannot be read as a chat template ({error}); name a Jinja file."
+        ) from error
 
 
 class ModelPrompts(ModelFolder):

@@ -19,6 +19,7 @@ from dynamo.frontend import vllm_processor
 from dynamo.llm.exceptions import HttpError
 from pydantic import ValidationError
 from typing_extensions import override
+from vllm.entrypoints.chat_utils import load_chat_template
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.exceptions import VLLMValidationError
 from vllm.reasoning import ReasoningParserManager
@@ -27,7 +28,7 @@ from vllm.tokenizers import registry
 from vllm.tool_parsers import ToolParserManager
 from vllm.utils import func_utils
 
-from ...base.errors import RequestError, show
+from ...base.errors import RequestError, SetupError, show
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_SHARED, MAX_SHARED_BYTES
 from ...frontend.chat_model import ChatModel, Prepared
@@ -194,6 +195,14 @@ class VllmPreprocessor:
                 return prepared
         finally:
             self._short_prompts.note(time.thread_time() - began)
+
+
+def check_template_name(given: str) -> None:
+    """Raise `SetupError` for a chat template that is no file, no text, and none of vLLM's own."""
+    try:
+        load_chat_template(given)
+    except (OSError, ValueError, VLLMValidationError) as error:
+        raise SetupError(f"--chat-template {given}: {error}") from error
 
 
 def is_text(request: ChatRequest) -> bool:

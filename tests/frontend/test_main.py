@@ -6,14 +6,17 @@ import gc
 import os
 import socket
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from backedge.base.errors import SetupError
 from backedge.frontend import main
 from backedge.recording.flags import RecordSettings
 from backedge.tokenization.tokenizer_selection import TokenizerSelection
 
+TEMPLATE = Path(__file__).parents[2] / "examples/tiny_model/chat_template.jinja"
 LINEAR = ["--postprocess-parsers", "linear"]
 # arguments, engines that are there, back end, whose command line, what is left for Dynamo
 FLAGS = [
@@ -76,7 +79,7 @@ def test_the_cache_of_prompts_has_the_size_of_its_flag(installed, arguments, siz
     installed("")
     flags = main.parse_flags([*arguments, "--x"])
     assert flags.other_arguments == ["--x"]
-    factory: Any = main.build_engine_factory(config(), argparse.Namespace(), frontend_flags=flags)
+    factory: Any = main.build_engine_factory(config(), model_flags(), frontend_flags=flags)
     assert factory.prompt_cache.capacity == size * 2**20
 
 
@@ -130,6 +133,12 @@ def config(**fields):
     )
 
 
+def model_flags(**fields):
+    return argparse.Namespace(
+        **{"tool_call_parser": None, "reasoning_parser": None, "chat_template": None, **fields}
+    )
+
+
 @pytest.fixture
 def dynamo_main(monkeypatch):
     """Stand in for Dynamo's frontend, whose own factory is "Dynamo's"."""
@@ -176,7 +185,7 @@ def test_the_factory_has_our_defaults_of_dynamos_variables(monkeypatch):
     monkeypatch.setenv(kept, "7")
     monkeypatch.setenv(default, "")  # so that it is as before after the test
     monkeypatch.delenv(default)
-    flags = argparse.Namespace()
+    flags = model_flags()
     frontend_flags = main.FrontendFlags(TokenizerSelection(), "linear", [])
     assert main.build_engine_factory(config(), flags, frontend_flags=frontend_flags)
     assert flags.postprocess_parsers == "linear"
@@ -199,7 +208,58 @@ def test_what_cannot_be_served_ends_the_process(flags, fields, text):
     frontend_flags = main.FrontendFlags(TokenizerSelection(), "auto", [], **flags)
     given = SimpleNamespace(**vars(config()) | fields)
     with pytest.raises(SystemExit, match=text):
-        main.build_engine_factory(given, argparse.Namespace(), frontend_flags=frontend_flags)
+        main.build_engine_factory(given, model_flags(), frontend_flags=frontend_flags)
+
+
+# flags of models, back end, the engines that are installed
+SERVED = [
+    ({"tool_call_parser": "hermes", "reasoning_parser": "qwen3"}, None, "vllm sglang"),
+    ({"tool_call_parser": "hermes", "postprocess_parsers": "linear"}, "huggingface", ""),
+    ({"tool_call_parser": "my_own", "tool_parser_plugin": "my.py"}, "vllm", "vllm"),
+    ({"chat_template": str(TEMPLATE)}, "vllm", "vllm"),
+    ({"chat_template": ""}, None, "vllm"),
+]
+# The same, and what the message names.
+REFUSED = [
+    ({"tool_call_parser": "hemes"}, None, "", "--tool-call-parser 'hemes'.* mean hermes"),
+    ({"tool_call_parser": "hemes"}, "python", "vllm", "--tool-call-parser 'hemes'.* mean hermes"),
+    ({"reasoning_parser": "qwen33", "postprocess_parsers": "linear"}, None, "vllm", "mean qwen3"),
+    ({"chat_template": "/nowhere/x.jinja"}, "huggingface", "vllm", "/nowhere/x.jinja cannot be re"),
+    ({"chat_template": "nowhere.jinja"}, None, "sglang", "nowhere.jinja cannot be read"),
+    ({"chat_template": "{{ text }}"}, "huggingface", "vllm", "cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("fields", "backend", "engines"), SERVED)
+def test_parsers_and_templates_that_exist_are_accepted(installed, fields, backend, engines):
+    installed(engines)
+    main.check_model_flags(model_flags(**fields), backend)
+
+
+@pytest.mark.usefixtures("collector")
+@pytest.mark.parametrize(("fields", "backend", "engines", "text"), REFUSED)
+def test_what_no_model_could_be_served_with_is_refused(installed, fields, backend, engines, text):
+    installed(engines)
+    flags = main.FrontendFlags(TokenizerSelection(backend), None, [])
+    with pytest.raises(SystemExit, match=text):
+        main.build_engine_factory(config(), model_flags(**fields), frontend_flags=flags)
+
+
+def test_a_template_that_is_no_jinja_is_refused(installed, tmp_path):
+    installed("vllm")
+    (tmp_path / "broken.jinja").write_text("{% if %}")
+    with pytest.raises(SetupError, match="the chat template cannot be compiled"):
+        main.check_model_flags(model_flags(chat_template=f"{tmp_path}/broken.jinja"), None)
+
+
+def test_vllm_reads_what_is_no_file(installed, monkeypatch):
+    installed("vllm")
+    read: list[str] = []
+    module = SimpleNamespace(check_template_name=read.append)
+    monkeypatch.setattr(main, "load_engine_module", lambda *_: module)
+    for given in ("{{ text }}", "/nowhere/x.jinja"):
+        main.check_model_flags(model_flags(chat_template=given), None)
+    assert read == ["{{ text }}", "/nowhere/x.jinja"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 - Dynamo's default

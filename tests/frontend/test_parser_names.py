@@ -1,11 +1,14 @@
 """The parsers of a model: of the frontend's flags, of the card, of a worker that post-processes."""
 
 import argparse
+import contextlib
+from types import SimpleNamespace
 
 import msgspec
 import pytest
-from backedge.base.errors import UnknownParserError
+from backedge.base.errors import SetupError, UnknownParserError
 from backedge.engines.dynamo.types import RuntimeConfig
+from backedge.frontend import parser_names
 from backedge.frontend.parser_names import (
     FrontendParsers,
     InstalledParsers,
@@ -103,3 +106,44 @@ def test_the_parsers_of_a_model_where_an_engines_are_there(given, card, kind, na
 def test_a_name_that_nobody_has_is_refused_with_ours_among_the_known():
     with pytest.raises(UnknownParserError, match="qwen3_coder"):
         select_parsers(configure(flags("nonsense"), {}), "auto", INSTALLED)
+
+
+def native(known: str) -> SimpleNamespace:
+    """Stand in for an engine's parsers, which have only the names `known`."""
+
+    def check(names: ParserNames, _: object) -> None:
+        if names.tool_call not in known.split():
+            raise UnknownParserError("--tool-call-parser", str(names.tool_call), known.split())
+
+    return SimpleNamespace(check_names=check)
+
+
+# by engine: its names, "absent" where it is not installed; the name, part of the message
+CHECKED = [
+    ({}, "hermes", ""),
+    ({}, "hemes", "did you mean hermes"),
+    ({"vllm": "its_own"}, "its_own", ""),
+    ({"vllm": "its_own", "sglang": "another"}, "another", ""),
+    ({"vllm": "absent", "sglang": "another"}, "another", ""),
+    ({"vllm": "absent", "sglang": "absent"}, "hemes", "did you mean hermes"),
+    ({"vllm": "its_own"}, "its_won", "did you mean its_own"),
+    ({"vllm": "its_own"}, "auto", "--tool-call-parser auto: only workers"),
+]
+
+
+@pytest.mark.parametrize(("engines", "name", "message"), CHECKED)
+def test_names_are_checked_before_the_first_model(monkeypatch, engines, name, message):
+    def load(engine: str) -> SimpleNamespace:
+        if engines[engine] == "absent":
+            raise ImportError(engine)
+        return native(engines[engine])
+
+    monkeypatch.setattr(parser_names, "load_native_parsers", load)
+    expected = pytest.raises(SetupError, match=message) if message else contextlib.nullcontext()
+    with expected:
+        parser_names.check_names(ParserNames(name), list(engines))
+
+
+def test_auto_is_refused_for_reasoning_as_well():
+    with pytest.raises(SetupError, match="--reasoning-parser auto: only workers"):
+        parser_names.check_names(ParserNames(None, "auto"), ["vllm"])

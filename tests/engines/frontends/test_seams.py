@@ -124,7 +124,7 @@ def test_an_engine_that_cannot_be_imported_is_the_reason(
     assert "imported (no such name); found ai-dynamo 1" in caplog.text
 
 
-@pytest.mark.parametrize("error", [AttributeError, TypeError])
+@pytest.mark.parametrize("error", [AttributeError, TypeError, OSError, ValueError])
 def test_a_difference_that_no_row_knows_is_the_reason(
     error: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -133,4 +133,4 @@ def test_a_difference_that_no_row_knows_is_the_reason(
 
     monkeypatch.setattr(EngineFactory, "_build_answer", fail)
     discover("huggingface")
-    assert "model tiny is not served: the installed versions do not fit (" in caplog.text
+    assert "tiny is not served: its files or the installed versions do not fit (" in caplog.text

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from backedge.base.errors import RequestError
+from backedge.base.errors import RequestError, SetupError
 from backedge.base.limits import MAX_SHARED, MAX_SHARED_BYTES
 from backedge.engines.vllm import frontend
 from backedge.engines.vllm.frontend import (
@@ -295,3 +295,13 @@ def test_pydantics_path_is_that_of_the_request(field: str, fields: dict[str, Any
         ChatCompletionRequest.model_validate(raw)
     assert refused.value.field == field
     assert isinstance(refused.value.__cause__, ValidationError)
+
+
+@pytest.mark.parametrize("given", ["{{ messages[0].content }}", "template_chatml.jinja"])
+def test_a_template_may_be_text_or_one_of_vllms(given: str) -> None:
+    frontend.check_template_name(given)
+
+
+def test_a_template_that_is_neither_is_refused() -> None:
+    with pytest.raises(SetupError, match="/nowhere/x"):
+        frontend.check_template_name("/nowhere/x.jinja")
