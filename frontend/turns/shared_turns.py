@@ -88,9 +88,13 @@ class SharedTurns:
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
+    async def settle(self) -> None:
+        """Wait for the writes."""
+        await asyncio.gather(*self._writing)
+
     async def close(self) -> None:
         """Wait for the writes, and close the connections."""
-        await asyncio.gather(*self._writing)
+        await self.settle()
         await self._client.aclose()
 
     async def _write(self, key: bytes, turn: Turn) -> None:

@@ -24,7 +24,7 @@ async def until(done, seconds=20.0):
 
 async def beside(pool, test, count=6):
     """Return the texts of `count` streams that run beside `test`, and its result."""
-    others = [stream(pool, f"{number} {WORDS}", pause_s=0.05) for number in range(count)]
+    others = [stream(pool, f"{number} {WORDS}", pause_s=0.025) for number in range(count)]
     result, *wholes = await asyncio.gather(test, *others)
     assert [whole.delta.content for whole in wholes] == [
         f"{number} {WORDS}" for number in range(count)
