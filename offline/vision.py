@@ -18,7 +18,7 @@ from ..base.json_types import JsonObject
 from ..base.limits import MAX_IMAGE_BYTES, MAX_IMAGE_PIXELS
 from ..templates.chat_template import find_variables
 from ..tokenization.errors import describe_error
-from ..tokenization.model_files import find_folder
+from ..tokenization.model_files import ModelFolder, find_folder
 from .contracts import (
     GenerationOptions,
     ModelLoadConfig,
@@ -169,13 +169,7 @@ class _Config(msgspec.Struct):
 
 def has_vision(folder: Path) -> bool:
     """Whether the model in `folder` reads images."""
-    path = folder / "config.json"
-    if not path.is_file():
-        return False
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_Config).vision_config is not None
-    except msgspec.DecodeError as error:
-        raise SetupError(f"{path} cannot be used: {error}.") from error
+    return ModelFolder(folder).read("config.json", _Config).vision_config is not None
 
 
 class VisionBackend(Backend):

@@ -256,12 +256,10 @@ class SglangParsers(ParserFactory):
                 self._reasoning = ReasoningParserFactory(
                     names.reasoning, loaded, self._vocabulary, self._special
                 )
-                startup_checks.try_parser(self(ParserRequest(), []), loaded)
         if names.tool_call:
             with startup_checks.raise_unusable("SGLang", TOOL_CALL_FLAG, names.tool_call):
                 self._check_markers(TOOL_CALL_FLAG, names.tool_call)
-                with_tools = ParserRequest(tools=[startup_checks.PROBE_TOOL], tool_choice="auto")
-                startup_checks.try_parser(self(with_tools, []), loaded)
+        startup_checks.try_parsers("SGLang", self, names, loaded)
 
     @override
     def shows_special_tokens(self, request: ParserRequest) -> bool:
@@ -282,9 +280,9 @@ class SglangParsers(ParserFactory):
         return SglangStreamParser(
             tools,
             reasoning,
-            self._control_ids,
-            self._special,
             CallItems(self._names.tool_call, request.history_tool_calls),
+            self._special,
+            self._control_ids,
             follows_text=self._names.reasoning in BY_TEXT,
         )
 
@@ -308,13 +306,10 @@ class SglangParsers(ParserFactory):
         )
 
 
-class SglangStreamParser(CountingParser):
+class SglangStreamParser(CountingParser[FunctionCallParser, ReasoningParser]):
     """Parses one choice with SGLang's parsers of the model.
 
-    tools, reasoning: SGLang's parsers; at least one of them.
-    control_ids: tokens that never count as reasoning: special and added ones.
     special: the text of the special tokens, by id.
-    items: the calls of the choice.
     follows_text: the reasoning parser has no flag for being in reasoning; use its events.
     """
 
@@ -322,31 +317,27 @@ class SglangStreamParser(CountingParser):
         self,
         tools: FunctionCallParser | None,
         reasoning: ReasoningParser | None,
-        control_ids: set[int],
-        special: Mapping[int, str],
         items: CallItems,
+        special: Mapping[int, str],
+        control_ids: set[int],
         *,
         follows_text: bool,
     ) -> None:
-        self._tools = tools
-        self._reasoning = reasoning
         self._special = special
         self._follows_text = follows_text
-        super().__init__(
-            items, control_ids, reasons=reasoning is not None, finds_calls=tools is not None
-        )
+        super().__init__(tools, reasoning, items, control_ids)
 
     @override
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
         events = self.feed(text or self._call_end(token_ids), token_ids)
-        if self._reasoning is not None:
-            events += self.read(*self._reasoning.parse_stream_end())
-        if self._tools is not None:
-            events += self.items.read_rest(lambda: self.find_calls(""))
-            events += self.items.read(*self._tools.parse_stream_end())
-            parsed = getattr(self._tools.detector, "prev_tool_call_arr", None) or ()
+        if self.reasoning is not None:
+            events += self.read(*self.reasoning.parse_stream_end())
+        if (tools := self.tools) is not None:
+            events += self.items.read_rest(lambda: self.find_calls(tools, ""))
+            events += self.items.read(*tools.parse_stream_end())
+            parsed = getattr(tools.detector, "prev_tool_call_arr", None) or ()
             events += () if cut else self.items.calls.send_rest(parsed)
         self.track((), events)
         return events
@@ -358,21 +349,21 @@ class SglangStreamParser(CountingParser):
         it, and SGLang's detokenizer shows it.
         """
         text = "".join(self._special.get(token_id, "") for token_id in token_ids)
-        return text if self._tools is not None and text == self._tools.detector.eot_token else ""
+        return text if self.tools is not None and text == self.tools.detector.eot_token else ""
 
     @override
-    def split(self, text: str) -> tuple[str, str]:
-        return ("", text) if self._reasoning is None else self._reasoning.parse_stream_chunk(text)
+    def split(self, reasoning: ReasoningParser, text: str) -> tuple[str, str]:
+        parts: tuple[str, str] = reasoning.parse_stream_chunk(text)
+        return parts
 
     @override
-    def find_calls(self, text: str) -> tuple[str, Sequence[CallItem]]:
-        return ("", ()) if self._tools is None else self._tools.parse_stream_chunk(text)
+    def find_calls(self, tools: FunctionCallParser, text: str) -> tuple[str, Sequence[CallItem]]:
+        found: tuple[str, Sequence[CallItem]] = tools.parse_stream_chunk(text)
+        return found
 
     @override
-    def read_phase(self) -> Phase:
-        if self._reasoning is None:
-            return False, False
-        detector = self._reasoning.detector
+    def read_phase(self, reasoning: ReasoningParser) -> Phase:
+        detector = reasoning.detector
         in_reasoning = detector._in_reasoning  # noqa: SLF001 - SGLang has no public access
         return (
             None if self._follows_text else in_reasoning,

@@ -18,7 +18,7 @@ from tensorrt_llm.serve.openai_protocol import ChatCompletionToolsParam, Functio
 from tensorrt_llm.serve.tool_parser.tool_parser_factory import ToolParserFactory
 from typing_extensions import override
 
-from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
+from ...base.errors import TOOL_CALL_FLAG
 from ...base.limits import MAX_DECODED
 from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from ...parsers.events import Event
@@ -26,8 +26,6 @@ from ...parsers.native import startup_checks
 from ...parsers.native.call_items import CallItem, CallItems
 from ...parsers.native.reasoning_count import CountingParser, Phase
 from ...parsers.passthrough import PassthroughParser
-
-ENGINE = "TensorRT-LLM"
 
 
 class ToolStep(Protocol):
@@ -85,20 +83,14 @@ class TrtllmParsers(ParserFactory):
         check_names(names)
         self.name = names.label
         self._names = names
-        self._tokenizer = loaded = cast("startup_checks.EngineTokenizer", tokenizer)
+        self._tokenizer = cast("startup_checks.EngineTokenizer", tokenizer)
         self._control_ids = frozenset(
             (
                 *getattr(tokenizer, "all_special_ids", ()),
                 *getattr(tokenizer, "get_added_vocab", dict)().values(),
             )
         )
-        if names.reasoning:
-            with startup_checks.raise_unusable(ENGINE, REASONING_FLAG, names.reasoning):
-                startup_checks.try_parser(self(ParserRequest(), []), loaded)
-        if names.tool_call:
-            with startup_checks.raise_unusable(ENGINE, TOOL_CALL_FLAG, names.tool_call):
-                with_tools = ParserRequest(tools=[startup_checks.PROBE_TOOL], tool_choice="auto")
-                startup_checks.try_parser(self(with_tools, []), loaded)
+        startup_checks.try_parsers("TensorRT-LLM", self, names, tokenizer)
 
     @override
     def shows_special_tokens(self, request: ParserRequest) -> bool:
@@ -125,7 +117,7 @@ class TrtllmParsers(ParserFactory):
         if tools is None and reasoning is None:
             return PassthroughParser()
         items = CallItems(names.tool_call, request.history_tool_calls)
-        return TrtllmStreamParser(tools, reasoning, build_tools(request), items, self._control_ids)
+        return TrtllmStreamParser(tools, reasoning, items, build_tools(request), self._control_ids)
 
     def _template_kwargs(
         self, name: str, request: ParserRequest, prompt_token_ids: Sequence[int]
@@ -159,28 +151,22 @@ def build_tools(request: ParserRequest) -> list[object]:
     ]
 
 
-class TrtllmStreamParser(CountingParser):
+class TrtllmStreamParser(CountingParser[ToolParser, ReasoningParser]):
     """Parses one choice with TensorRT-LLM's parsers of the model.
 
-    tools, reasoning: TensorRT-LLM's parsers; at least one of them.
-    request_tools: the request's, in TensorRT-LLM's form. items: the calls of the choice.
-    control_ids: tokens that never count as reasoning: special and added ones.
+    request_tools: the request's, in TensorRT-LLM's form.
     """
 
     def __init__(
         self,
         tools: ToolParser | None,
         reasoning: ReasoningParser | None,
-        request_tools: list[object],
         items: CallItems,
+        request_tools: list[object],
         control_ids: AbstractSet[int],
     ) -> None:
-        self._tools = tools
-        self._reasoning = reasoning
         self._request_tools = request_tools
-        super().__init__(
-            items, control_ids, reasons=reasoning is not None, finds_calls=tools is not None
-        )
+        super().__init__(tools, reasoning, items, control_ids)
 
     @override
     def finish(
@@ -188,32 +174,26 @@ class TrtllmStreamParser(CountingParser):
     ) -> list[Event]:
         events = self.feed(text, token_ids)
         held: list[Event] = []
-        if self._reasoning is not None:
-            step = self._reasoning.finish()
+        if self.reasoning is not None:
+            step = self.reasoning.finish()
             held += self.read(step.reasoning_content, step.content)
-        if self._tools is not None:
-            held += self.items.read_rest(lambda: self.find_calls(""))
-            held += () if cut else self.items.calls.send_rest(self._tools.prev_tool_call_arr)
+        if (tools := self.tools) is not None:
+            held += self.items.read_rest(lambda: self.find_calls(tools, ""))
+            held += () if cut else self.items.calls.send_rest(tools.prev_tool_call_arr)
         self.track((), held)
         return events + held
 
     @override
-    def split(self, text: str) -> tuple[str, str]:
-        if self._reasoning is None:
-            return "", text
-        step = self._reasoning.parse_delta(text)
+    def split(self, reasoning: ReasoningParser, text: str) -> tuple[str, str]:
+        step = reasoning.parse_delta(text)
         return step.reasoning_content, step.content
 
     @override
-    def find_calls(self, text: str) -> tuple[str, Sequence[CallItem]]:
-        if self._tools is None:
-            return "", ()
-        step = self._tools.parse_streaming_increment(text, self._request_tools)
+    def find_calls(self, tools: ToolParser, text: str) -> tuple[str, Sequence[CallItem]]:
+        step = tools.parse_streaming_increment(text, self._request_tools)
         return step.normal_text, step.calls
 
     @override
-    def read_phase(self) -> Phase:
-        if self._reasoning is None:
-            return False, None
-        phase = getattr(self._reasoning, "in_reasoning", None)
+    def read_phase(self, reasoning: ReasoningParser) -> Phase:
+        phase = getattr(reasoning, "in_reasoning", None)
         return (phase if isinstance(phase, bool) else None), None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Generic, TypeVar
 
 from typing_extensions import override
 
@@ -55,14 +56,16 @@ class ReasoningCount:
             self.in_reasoning = all(isinstance(event, Reasoning) for event in events)
 
 
+Tools = TypeVar("Tools")
+Reasons = TypeVar("Reasons")
 Phase = tuple[bool | None, object]
 """Whether a parser is in reasoning, None if only its events show it, and what markers change."""
 
 
-class CountingParser(StreamParser, abc.ABC):
+class CountingParser(StreamParser, abc.ABC, Generic[Tools, Reasons]):
     """An engine's parsers for one choice, which read one token's text at a time.
 
-    reasons, finds_calls: whether there is a reasoning parser, and a tool parser.
+    tools, reasoning: the engine's parsers; at least one of them.
     items: the calls of the choice. control_ids: as for `ReasoningCount`.
     """
 
@@ -70,42 +73,45 @@ class CountingParser(StreamParser, abc.ABC):
 
     def __init__(
         self,
+        tools: Tools | None,
+        reasoning: Reasons | None,
         items: CallItems,
         control_ids: AbstractSet[int],
-        *,
-        reasons: bool,
-        finds_calls: bool,
     ) -> None:
+        self.tools = tools
+        self.reasoning = reasoning
         self.items = items
-        self._finds_calls = finds_calls
-        self._phase = self.read_phase()
-        begins = reasons if self._phase[0] is None else self._phase[0]
+        self._phase = self._read_phase()
+        begins = reasoning is not None if self._phase[0] is None else self._phase[0]
         self.count = ReasoningCount(control_ids, in_reasoning=begins)
 
     @abc.abstractmethod
-    def split(self, text: str) -> tuple[str, str]:
+    def split(self, reasoning: Reasons, text: str) -> tuple[str, str]:
         """Return the reasoning, and the text for the tool parser, that `text` completes."""
 
     @abc.abstractmethod
-    def find_calls(self, text: str) -> tuple[str, Sequence[CallItem]]:
+    def find_calls(self, tools: Tools, text: str) -> tuple[str, Sequence[CallItem]]:
         """Return the text and the parts of calls that the tool parser makes of `text`."""
 
     @abc.abstractmethod
-    def read_phase(self) -> Phase:
+    def read_phase(self, reasoning: Reasons) -> Phase:
         """Return the reasoning parser's phase."""
+
+    def _read_phase(self) -> Phase:
+        return (False, None) if self.reasoning is None else self.read_phase(self.reasoning)
 
     def read(self, reasoning: str, text: str | None) -> Iterator[Event]:
         """Yield the events of a reasoning parser's step."""
         if reasoning:
             yield Reasoning(reasoning)
-        if text and self._finds_calls:
-            yield from self.items.read(*self.find_calls(text))
+        if text and self.tools is not None:
+            yield from self.items.read(*self.find_calls(self.tools, text))
         elif text:
             yield Content(text)
 
     def track(self, token_ids: Sequence[int], events: list[Event]) -> None:
         """Update `count` for `token_ids` and their events."""
-        before, self._phase = self._phase, self.read_phase()
+        before, self._phase = self._phase, self._read_phase()
         self.count.update(
             token_ids,
             events,
@@ -130,6 +136,8 @@ class CountingParser(StreamParser, abc.ABC):
     @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         # A token without text is not fed: some of SGLang's parsers take it as the answer's start.
-        events = list(self.read(*self.split(text))) if text else []
+        reasoning = self.reasoning
+        parts = ("", text) if reasoning is None or not text else self.split(reasoning, text)
+        events = list(self.read(*parts))
         self.track(token_ids, events)
         return events

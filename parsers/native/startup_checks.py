@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from ...base.errors import (
     REASONING_FLAG,
@@ -13,7 +13,7 @@ from ...base.errors import (
     UnknownParserError,
     UnusableParserError,
 )
-from ..base import ParserNames, StreamParser
+from ..base import ParserFactory, ParserNames, ParserRequest, StreamParser
 
 # Long enough for a parser to reach its first branch; contains no parser's marker.
 PROBE_TEXT = "a b"
@@ -72,6 +72,22 @@ def raise_unusable(
         # markers; for the user it all means the same.
         reason = f"it does not work with this model's tokenizer ({type(error).__name__}: {error})."
         raise build_wrong_family_error(flag, name, reason) from error
+
+
+def try_parsers(engine: str, build: ParserFactory, names: ParserNames, tokenizer: object) -> None:
+    """Try the parsers of these names. Raises `UnusableParserError` as `raise_unusable`.
+
+    build: called for a request without tools, then for one with a tool.
+    tokenizer: an `EngineTokenizer`.
+    """
+    with_tools = ParserRequest(tools=[PROBE_TOOL], tool_choice="auto")
+    for flag, name, request in (
+        (REASONING_FLAG, names.reasoning, ParserRequest()),
+        (TOOL_CALL_FLAG, names.tool_call, with_tools),
+    ):
+        if name:
+            with raise_unusable(engine, flag, name):
+                try_parser(build(request, []), cast("EngineTokenizer", tokenizer))
 
 
 def build_wrong_family_error(flag: str, name: str, reason: str) -> UnusableParserError:
