@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import itertools
 import json
+import secrets
 import signal
 import threading
 import uuid
@@ -20,6 +21,7 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ...base.limits import MAX_HELD_ROWS
+from ...base.ranges import INT_64
 from ...base.seams import check_seams, rows_of
 from ...guided.call_policy import to_tag_format
 from ...offline.completion import Completion, TokenLogprobs
@@ -35,7 +37,7 @@ from ...offline.inference_backend import (
 from ...offline.model_text import ModelText, open_text
 from ...offline.parent_death import start_engine
 from ...offline.plugins.base import Plugin
-from ...offline.rows import Row, find_row_error
+from ...offline.rows import Row, RowFailure, Sampling, find_row_error
 from ...parsers.api import Engine
 from ...postprocess.messages import EngineLogprob
 from . import seams
@@ -45,6 +47,8 @@ CONFIGURED = set(
     "model_path dtype revision trust_remote_code context_length skip_tokenizer_init "
     "incremental_streaming_output custom_sigquit_handler".split()
 )
+# A limit that no vocabulary reaches, and that SGLang does not read as none.
+EVERY_TOKEN = (1 << 30) - 1
 # Number of tokens between two outputs of a row that is read as a whole.
 WHOLE = 1 << 30
 
@@ -72,8 +76,11 @@ class SglangBackend(Backend):
     @override
     def can(self, capability: str) -> bool:
         # SGLang otherwise ignores the seeds of requests.
-        repeats = bool(self.config.engine_args.get("enable_deterministic_inference"))
-        return super().can(capability) and (capability != SEEDS or repeats)
+        return super().can(capability) and (capability != SEEDS or self._takes_seeds)
+
+    @property
+    def _takes_seeds(self) -> bool:
+        return bool(self.config.engine_args.get("enable_deterministic_inference"))
 
     @override
     def open(self) -> ModelText:
@@ -207,9 +214,23 @@ class SglangBackend(Backend):
             # It ignores stop tokens as well if it ignores the model's own.
             "stream_interval": 1 if row.needs_steps or sampling.ignore_eos else WHOLE,
         }
-        if sampling.seed is not None:
-            params["sampling_seed"] = sampling.seed + index
+        if self._takes_seeds:
+            params |= _build_seed(sampling, index)
         return {name: value for name, value in params.items() if value is not None}
+
+
+def _build_seed(sampling: Sampling, index: int) -> dict[str, int]:
+    """Build the parameters of one choice's seed, for SGLang's deterministic mode.
+
+    Raises `RowFailure` for `min_p`, for which SGLang's scheduler would end.
+    """
+    if sampling.min_p:
+        wrong = f"min_p={sampling.min_p} excludes enable_deterministic_inference; set min_p to 0."
+        raise RowFailure("request", wrong)
+    # Without a seed, SGLang would give each choice the same one.
+    seed = secrets.randbits(32) if sampling.seed is None else sampling.seed
+    # SGLang draws from the tokens in another order if any row of its batch has a limit.
+    return {"sampling_seed": (seed + index) & INT_64, "top_k": sampling.top_k or EVERY_TOKEN}
 
 
 def build_grammar_params(row: Row) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from backedge.offline.contracts import CapabilityError
 
@@ -26,8 +28,30 @@ def test_sglang_gets_tokens_and_no_strings(monkeypatch: pytest.MonkeyPatch) -> N
     first, second = scripted.asked
     assert "stop" not in first
     assert set(first["stop_token_ids"]) == {551, 553, 7}
-    assert (first["top_k"], first["temperature"], first["stream_interval"]) == (-1, 0, 1)
+    assert (first["temperature"], first["stream_interval"]) == (0, 1)
     assert (first["sampling_seed"], second["sampling_seed"]) == (3, 4)
+
+
+def test_a_row_s_seed_acts_the_same_in_any_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SGLang samples in two ways: in one as soon as any row of its batch has a limit."""
+    engine, scripted = start(monkeypatch, "sglang", {"enable_deterministic_inference": True})
+    options: list[dict[str, Any]] = [{"n": 2}, {"top_k": 5, "seed": 2**63 - 1, "n": 2}, {"seed": 3}]
+    with engine:
+        engine.generate_text_batch([letters(row, **some) for row, some in enumerate(options)])
+    asked = scripted.asked
+    assert [each["top_k"] > 0 for each in asked] == [True] * 5
+    assert asked[2]["top_k"] == 5
+    unseeded, seeds = asked[:2], [each["sampling_seed"] for each in asked[2:]]
+    assert seeds == [2**63 - 1, 0, 3]
+    assert len({each["sampling_seed"] for each in unseeded}) == 2
+
+
+def test_a_row_that_would_end_sglang_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = start(monkeypatch, "sglang", {"enable_deterministic_inference": True})
+    with engine:
+        bad, good = engine.generate_text_batch([letters(0, min_p=0.1), letters(1)])
+    assert "min_p=0.1 excludes enable_deterministic_inference" in str(bad.error)
+    assert good.error is None
 
 
 def test_sglang_gets_the_names_that_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
