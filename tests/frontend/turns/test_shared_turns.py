@@ -59,6 +59,7 @@ class Server:
         self.process = subprocess.Popen([REDIS, *flags], stdout=subprocess.DEVNULL)
         self.client = redis.Redis(LOOPBACK, self.port)
         while not self.answers():
+            assert self.process.poll() is None, "the server ended at its start"
             time.sleep(0.02)
 
     def answers(self) -> bool:
