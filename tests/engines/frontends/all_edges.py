@@ -39,6 +39,7 @@ CONFIG: Any = SimpleNamespace(
     trust_remote_code=False,
     kv_cache_block_size=None,
     debug_perf=False,
+    interactive=True,
 )
 
 
