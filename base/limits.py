@@ -84,8 +84,7 @@ ANSWER_SILENCE_S = 10.0
 """seconds: silence of a server that has not answered either of them completely | the same"""
 # The metrics of a large fleet take some megabytes.
 MAX_ANSWER_BYTES = 1 << 26
-"""bytes: the size of such an answer, and of a worker's card | it is reported as not being Dynamo's
-"""
+"""bytes: the size of such an answer, and of a worker's card | it is reported as another's"""
 MAX_DELAY_S = 5.0
 """seconds: the longest wait before a process that died is replaced | it waits no longer"""
 # Time to import an engine's parsers and load a tokenizer from a slow disk.

@@ -432,7 +432,7 @@ LABELS = {
     "source": {"cache", "tokenizer"},
     "result": {
         *("written", "overload", "unwritable", "too_long", "failed"),
-        *("kept", "restored", "spliced"),
+        *("kept", "restored", "spliced", "fetched"),
     },
     "reason": {*REASONS},
     "kind": {"content", "reasoning", "tools", "none", *get_args(Malformation)},
