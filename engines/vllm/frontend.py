@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 import msgspec
 from dynamo.frontend import vllm_processor
+from dynamo.frontend.vllm_processor import load_chat_template
 from dynamo.llm.exceptions import HttpError
 from pydantic import ValidationError
 from typing_extensions import override
-from vllm.entrypoints.chat_utils import load_chat_template
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.exceptions import VLLMValidationError
 from vllm.reasoning import ReasoningParserManager

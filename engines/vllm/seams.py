@@ -187,7 +187,7 @@ called vllm.tool_parsers:ToolParserManager.list_registered
     why: vLLM does not document its registry of parsers
     without: the installed parsers are not known
     used_in: frontend.py:INSTALLED
-called vllm.entrypoints.chat_utils:load_chat_template(chat_template)
+called dynamo.frontend.vllm_processor:load_chat_template(chat_template)
     why: vLLM takes a file, a text or the name of one of its own templates
     without: a frontend starts with a template that does not exist
     used_in: frontend.py:check_template_name
