@@ -77,7 +77,12 @@ def _convert(text: str, options: JsonObject) -> object:
 
 def parse_megabytes(text: str, least: int = 0) -> int:
     """Parse a size in MiB. Raises ArgumentTypeError."""
+    return parse_amount(text, "MiB", least)
+
+
+def parse_amount(text: str, unit: str, least: int) -> int:
+    """Parse a whole number of `unit`. Raises ArgumentTypeError."""
     found = int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else -1
     if found < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of MiB from {least}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of {unit} from {least}")
     return found

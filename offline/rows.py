@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
@@ -163,3 +164,11 @@ class Row:
             choices=[] if error else [completion.result() for completion in self.completions],
             error=error,
         )
+
+
+def build_request_id(row: Row, completion: Completion) -> str:
+    """Return an id for the engine with which no other request's begins, of this batch or a later.
+
+    SGLang aborts every request whose id begins with the aborted one's.
+    """
+    return f"{uuid.uuid4().hex}-{row.index}-{completion.index}"

@@ -20,19 +20,17 @@ from dynamo.common.backend.worker import WorkerConfig
 from dynamo.common.constants import DisaggregationMode
 from typing_extensions import override
 
-from ..base.errors import SetupError
 from ..base.flags import add_to
 from ..base.json_types import JsonObject
 from ..base.seams import check_seams, rows_of
 from ..engines.dynamo import seams
 from ..engines.dynamo.types import Context, Endpoint, ModelRuntimeConfig
-from ..parsers.api import native_parsers
 from ..parsers.base import ParserFactory, ParserNames
 from ..templates.auto_parsers import resolve_auto
 from ..tokenization.model_files import find_folder, load_tokenizer_json
 from ..tokenization.tokenizer_selection import parse_tokenizer_flags
 from .decoding import OtherTokenizer, choose_tokenizer
-from .engine_worker import GenerateCall, LoadedModel, Worker, choose_parsers
+from .engine_worker import GenerateCall, LoadedModel, Worker, choose_parsers, load_native
 from .flags import (
     GROUP,
     PARSER_FLAGS,
@@ -144,15 +142,6 @@ def load_tokenizer(folder: str, other: OtherTokenizer | None) -> object:
     return choose_tokenizer(other, lambda: load_tokenizer_json(folder))
 
 
-def load_native(folder: str, names: ParserNames) -> ParserFactory:
-    """Return the parsers of the first installed engine. Raises `SetupError`."""
-    try:
-        from transformers import AutoTokenizer
-    except ImportError:
-        raise SetupError("--postprocess-parsers native: transformers is not installed.") from None
-    return native_parsers(None, AutoTokenizer.from_pretrained(folder), names)
-
-
 def pool_parts(
     names: ParserNames, folder: str, other: OtherTokenizer | None
 ) -> tuple[object, ParserFactory]:
@@ -221,7 +210,10 @@ async def end_once(
     """
     async with aclosing(chunks):
         async for chunk in chunks:
-            choices -= chunk.get("finish_reason") is not None
+            if chunk.get("finish_reason") is None:
+                yield chunk
+                continue
+            choices -= 1
             yield {**chunk, "finish_reason": None} if choices else chunk
 
 

@@ -10,6 +10,7 @@ import abc
 import functools
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -17,7 +18,7 @@ from typing import Concatenate, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from ..base.errors import PoolAbsentError, RequestError, exiting
+from ..base.errors import PoolAbsentError, RequestError, SetupError, exiting
 from ..base.gc_freeze import freeze_loaded
 from ..base.json_types import JsonObject
 from ..engines.dynamo.types import (
@@ -27,6 +28,7 @@ from ..engines.dynamo.types import (
     ModelRuntimeConfig,
     ResponseSender,
 )
+from ..parsers.api import native_parsers
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import Kind, linear_parsers, uses_native
 from ..postprocess.messages import KEY, PostprocessParams, WorkerCard, encode
@@ -103,6 +105,15 @@ def choose_parsers(
     if uses_native(kind, names):
         return native()
     return linear_parsers(names, read_vocabulary(tokenizer))
+
+
+def load_native(folder: str, names: ParserNames) -> ParserFactory:
+    """Return the parsers of the first installed engine. Raises `SetupError`."""
+    if importlib.util.find_spec("transformers") is None:
+        raise SetupError("--postprocess-parsers native: transformers is not installed.")
+    from transformers import AutoTokenizer
+
+    return native_parsers(None, AutoTokenizer.from_pretrained(folder), names)
 
 
 def name_parsers_in_rust(config: DynamoParserFlags) -> ParserNames:

@@ -14,7 +14,6 @@ import json
 import secrets
 import signal
 import threading
-import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -37,7 +36,7 @@ from ...offline.inference_backend import (
 from ...offline.model_text import ModelText, open_text
 from ...offline.parent_death import start_engine
 from ...offline.plugins.base import Plugin
-from ...offline.rows import Row, RowFailure, Sampling, find_row_error
+from ...offline.rows import Row, RowFailure, Sampling, build_request_id, find_row_error
 from ...parsers.api import Engine
 from ...postprocess.messages import EngineLogprob
 from . import seams
@@ -171,8 +170,7 @@ class SglangBackend(Backend):
             await asyncio.wait(tasks)
 
     async def _run_choice(self, row: Row, completion: Completion) -> None:
-        # SGLang aborts every request whose id begins with the aborted one's, also a later batch's.
-        request_id = f"{uuid.uuid4().hex}-{row.index}-{completion.index}"
+        request_id = build_request_id(row, completion)
         wants = row.sampling.logprobs
         outputs = await self.engine.async_generate(
             input_ids=list(row.prompt.token_ids),

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 import msgspec
 from dynamo.frontend import vllm_processor
-from dynamo.frontend.vllm_processor import load_chat_template
 from dynamo.llm.exceptions import HttpError
 from pydantic import ValidationError
 from typing_extensions import override
@@ -200,7 +199,7 @@ class VllmPreprocessor:
 def check_template_name(given: str) -> None:
     """Raise `SetupError` for a chat template that is no file, no text, and none of vLLM's own."""
     try:
-        load_chat_template(given)
+        vllm_processor.load_chat_template(given)
     except (OSError, ValueError, VLLMValidationError) as error:
         raise SetupError(f"--chat-template {given}: {error}") from error
 

@@ -11,7 +11,6 @@ import dataclasses
 import itertools
 import json
 import logging
-import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -39,7 +38,7 @@ from ...offline.inference_backend import (
 from ...offline.model_text import ModelText, open_text
 from ...offline.parent_death import adopt_engine, start_engine
 from ...offline.plugins.base import Plugin
-from ...offline.rows import Row, find_row_error
+from ...offline.rows import Row, build_request_id, find_row_error
 from ...offline.vision import VisionBackend
 from ...parsers.api import Engine
 from ...postprocess.messages import EngineLogprob
@@ -192,7 +191,7 @@ class _Requests:
         self._left[row.index] = len(row.completions)
         self._pixels += row.prompt.pixels
         for completion in row.completions:
-            request_id = f"{uuid.uuid4().hex}-{row.index}-{completion.index}"
+            request_id = build_request_id(row, completion)
             try:
                 prompt = self._build_prompt(row)
                 self._engine.add_request(request_id, prompt, build_params(row, completion.index))

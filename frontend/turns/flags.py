@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 
 from ...base.errors import SetupError
-from ...base.flags import MAX_DIGITS, OFF, Flag, flag, parse_megabytes
+from ...base.flags import OFF, Flag, flag, parse_amount, parse_megabytes
 from ...base.limits import KEEP_TURNS_EXPIRY_S, KEEP_TURNS_MB
 
 KEEP_FLAG = "--keep-turns"
@@ -50,10 +50,7 @@ def parse_store(text: str) -> str:
 
 def parse_expiry(text: str) -> int:
     """Return a number of seconds. Raises ArgumentTypeError."""
-    seconds = int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else 0
-    if not seconds:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 1")
-    return seconds
+    return parse_amount(text, "seconds", 1)
 
 
 FLAGS: tuple[Flag, ...] = (

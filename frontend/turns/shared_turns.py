@@ -36,8 +36,7 @@ FAILURES = (OSError, ValueError, TypeError, LookupError, AttributeError, Recursi
 class SharedTurns:
     """The turns in one server, for one event loop.
 
-    url: redis:// or rediss://. expiry_s: how long the server keeps a turn. failed: look-ups and
-    writes that failed.
+    url: redis:// or rediss://. expiry_s: how long the server keeps a turn.
     """
 
     def __init__(self, url: str, expiry_s: int) -> None:
@@ -47,7 +46,6 @@ class SharedTurns:
         from redis.backoff import NoBackoff
         from redis.exceptions import RedisError
 
-        self.failed = 0
         self._failures = (RedisError, *FAILURES)
         self._expiry_s = expiry_s
         self._resume_at = 0.0
@@ -106,7 +104,6 @@ class SharedTurns:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        self.failed += 1
         now = time.monotonic()
         if now >= self._resume_at:
             logger.warning("the store of turns does not answer (%s)", type(error).__name__)

@@ -13,8 +13,7 @@ from pathlib import Path
 from ...base.errors import SetupError
 from ...base.flags import add_to
 from ...base.json_types import JsonObject
-from ...parsers.api import native_parsers
-from ...parsers.base import ParserFactory, ParserNames
+from ...parsers.base import ParserNames
 from ...recording import flags as record_flags
 from ...recording.recording import RecordedModel
 from ...recording.recording_file import read_recordings
@@ -29,6 +28,7 @@ from ...worker.decoding import choose_tokenizer, select_other
 from ...worker.engine_worker import (
     build_worker_card,
     choose_parsers,
+    load_native,
     name_parsers_in_rust,
     select_decoding,
 )
@@ -166,7 +166,7 @@ def build_postprocessing(
     selection = tokenizer_flags.parse_tokenizer_flags(flags)
     settings = read_postprocessing(flags, names, selection)
     tokenizer = load_decoding(files, selection)
-    native = functools.partial(load_native, flags.model, names)
+    native = functools.partial(load_native, str(flags.model), names)
     path, version = str(flags.model.resolve()), importlib.metadata.version("backedge")
     return build_postprocessors(
         settings,
@@ -205,12 +205,3 @@ def load_decoding(files: ModelPrompts, selection: TokenizerSelection) -> object:
         return select_decoding(load(selection.module, selection.class_name, path), files.tokenizer)
     other = select_other(selection, "replay", path, trust_remote_code=False)
     return choose_tokenizer(other, lambda: files.tokenizer)
-
-
-def load_native(folder: Path, names: ParserNames) -> ParserFactory:
-    """Return the parsers of the first installed engine. Raises `SetupError`."""
-    if importlib.util.find_spec("transformers") is None:
-        raise SetupError("--postprocess-parsers native: transformers is not installed.")
-    from transformers import AutoTokenizer
-
-    return native_parsers(None, AutoTokenizer.from_pretrained(folder), names)
