@@ -478,10 +478,12 @@ class LinearParser(StreamParser, Reader):
         return end
 
     def _complete(self) -> None:
-        """Go on where the grammar has ended."""
+        """Go on where the grammar has ended; an empty list after no marker is text."""
         self._take_run = None
         self._lexer.look_for(self._state)
-        if COMPLETE in self._lexer.markers:
+        if self._shown.is_unmarked:
+            self._reject()
+        elif COMPLETE in self._lexer.markers:
             self.follow(COMPLETE)
 
     def _push(self, grammar: IncrementalGrammar, text: str, position: int) -> int:

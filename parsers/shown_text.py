@@ -150,6 +150,12 @@ class ShownText:
         return self.guess is not None and self.calls.index == self.guess.before
 
     @property
+    def is_unmarked(self) -> bool:
+        """Whether no marker has opened the answer's first call, which has not begun."""
+        guess = self.guess
+        return guess is not None and self.calls.index < 0 and not guess.opening.strip()
+
+    @property
     def held_text(self) -> list[HeldText]:
         """The text that waits, each part with the reason."""
         guessed = self.guess.text if self.guess is not None and self.is_guessing else ""

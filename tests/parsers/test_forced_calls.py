@@ -72,6 +72,8 @@ CASES = [
         [ToolCallStarted(0, "f"), ToolCallArguments(0, "{}")],
     ),
     ("named, a list", NAMED, " [1]", [Content(" [1]")]),
+    ("named, an empty list", NAMED, " [ ]", [Content(" [ ]")]),
+    ("required, an empty list", "required", "[]\n", [Content("[]\n")]),
     (
         "required, a nameless element",
         "required",
