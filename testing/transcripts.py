@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
 
-from ..base.errors import BackedgeError, SetupError
+from ..base.errors import BackedgeError, RequestError, SetupError, shorten
 from ..base.json_types import JsonObject
 from ..recording.parser_case import Expected
-from ..templates.chat_template import ModelPrompts
+
+logger = logging.getLogger(__name__)
 
 # `examples/` in a checkout, `backedge/examples/` in an installed wheel (see pyproject.toml).
 EXAMPLES = Path(__file__).parents[1] / "examples"
 # How many known questions the error for an unknown prompt names, and how much of each.
 SHOWN_QUESTIONS = 5
 SHOWN_CHARACTERS = 60
+# How much of an unknown prompt is compared with them.
+MAX_COMPARED_TOKENS = 1_000
 REASONING_END = "</think>"
 
 
@@ -38,12 +44,24 @@ class Transcript(msgspec.Struct):
 
     @property
     def question(self) -> str:
-        """The last user message, shortened; the id if there is no such message."""
+        """The last user message; the id if there is no such message."""
         questions = [
             str(message.get("content")) for message in self.messages if message["role"] == "user"
         ]
-        text = questions[-1] if questions else self.id
-        return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "\u2026"
+        return questions[-1] if questions else self.id
+
+    def describe(self) -> str:
+        """Return the question with what else a request must have, each shortened."""
+        named = ", ".join(tool["function"]["name"] for tool in self.tools or ())
+        variables = json.dumps(self.chat_template_kwargs)
+        earlier = len(self.messages) - 1
+        needs = [
+            f"tools {shorten(named, SHOWN_CHARACTERS)}" if named else "",
+            f"chat_template_kwargs {variables}" if self.chat_template_kwargs else "",
+            f"{earlier} other messages" if earlier else "",
+        ]
+        text = shorten(self.question, SHOWN_CHARACTERS)
+        return f'"{text}" ({"; ".join(filter(None, needs)) or "nothing else"})'
 
     @property
     def output_in_json(self) -> str:
@@ -59,29 +77,65 @@ class Transcript(msgspec.Struct):
         return f"{reasoning}{marker}{text}{end_of_sequence}"
 
 
+class DecodesText(Protocol):
+    """The part of a tokenizer that is used here."""
+
+    def decode(self, token_ids: list[int], /, *, skip_special_tokens: bool) -> str:
+        """Return the text of `token_ids`."""
+
+
+class Prompts(Protocol):
+    """Makes a model's prompts: `ModelPrompts`, or `PythonPrompts`."""
+
+    @property
+    def tokenizer(self) -> DecodesText:
+        """The tokenizer that decodes."""
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of text that contains special tokens."""
+
+    def prompt_token_ids(
+        self, messages: list[JsonObject], tools: list[JsonObject] | None, **template_kwargs: Any
+    ) -> list[int]:
+        """Return the prompt of a conversation. Raises `RequestError` if the template rejects it."""
+
+
 class Recordings:
     """Finds transcripts by their prompts, rendered as the frontend renders them.
+
+    Transcripts that the model's template rejects are left out, with a warning.
 
     by_end: a transcript also answers prompts that differ before the content of its last
         message, because clients and agents have their own system prompts, tools and earlier
         turns. The longest end wins.
-    Raises `SetupError` if two transcripts with different outputs share a prompt or an end.
+    Raises `SetupError` if two transcripts with different outputs share a prompt or an end, and if
+        none is left.
     """
 
     def __init__(
-        self, files: ModelPrompts, transcripts: Iterable[Transcript], *, by_end: bool = False
+        self, files: Prompts, transcripts: Iterable[Transcript], *, by_end: bool = False
     ) -> None:
         self._files = files
         self._known: dict[tuple[int, ...], Transcript] = {}
         self._by_end: dict[str, Transcript] = {}
+        rejected: list[str] = []
         for transcript in transcripts:
-            text = files.template.render(
-                transcript.messages, transcript.tools, **transcript.chat_template_kwargs
-            )
-            self._check(self._known.setdefault(tuple(files.encode(text)), transcript), transcript)
+            try:
+                prompt = files.prompt_token_ids(
+                    transcript.messages, transcript.tools, **transcript.chat_template_kwargs
+                )
+            except RequestError as error:
+                rejected.append(f"{transcript.id}: {error}")
+                continue
+            self._check(self._known.setdefault(tuple(prompt), transcript), transcript)
             if by_end:
-                end = cut_to_last_message(text, transcript.messages)
+                end = cut_to_last_message(self._decode(prompt), transcript.messages)
                 self._check(self._by_end.setdefault(end, transcript), transcript)
+        if rejected:
+            count = f"{len(rejected)} of {len(rejected) + len(self._known)} transcripts"
+            if not self._known:
+                raise SetupError(f"the model rejects all {count}; the first is {rejected[0]}")
+            logger.warning("the model rejects %s; the first is %s", count, rejected[0])
 
     @staticmethod
     def _check(same: Transcript, transcript: Transcript) -> None:
@@ -107,7 +161,7 @@ class Recordings:
                 return output[len(sent) :]
         if self._by_end and (rest := self._find_by_end(token_ids, in_json=in_json)) is not None:
             return rest
-        raise UnknownPromptError(self._describe_known())
+        raise UnknownPromptError(self._describe_nearest(token_ids))
 
     def _find_by_end(self, token_ids: Sequence[int], *, in_json: bool) -> list[int] | None:
         text = self._decode(token_ids)
@@ -122,25 +176,35 @@ class Recordings:
         return None
 
     def _decode(self, token_ids: Sequence[int]) -> str:
-        text: str = self._files.tokenizer.decode(list(token_ids), skip_special_tokens=False)
-        return text
+        return self._files.tokenizer.decode(list(token_ids), skip_special_tokens=False)
 
     def _output(self, transcript: Transcript, in_json: bool) -> list[int]:
         guided = in_json and transcript.expect.tool_calls and transcript.tool_choice
         return self._files.encode(transcript.output_in_json if guided else transcript.output)
 
-    def _describe_known(self) -> str:
-        # Prefer questions that need neither tools nor template variables.
-        askable = sorted(
-            self._known.values(), key=lambda known: bool(known.tools or known.chat_template_kwargs)
+    def _describe_nearest(self, token_ids: Sequence[int]) -> str:
+        asked = read_words(self._decode(token_ids[-MAX_COMPARED_TOKENS:]))
+
+        def rank(known: Transcript) -> tuple[float, bool]:
+            words = read_words(known.question)
+            # Of equally near ones first those that need neither tools nor template variables.
+            return -len(words & asked) / max(1, len(words)), bool(
+                known.tools or known.chat_template_kwargs
+            )
+
+        nearest = dict.fromkeys(
+            transcript.describe() for transcript in sorted(self._known.values(), key=rank)
         )
-        questions = list(dict.fromkeys(transcript.question for transcript in askable))
-        shown = ", ".join(f'"{question}"' for question in questions[:SHOWN_QUESTIONS])
         return (
             f"There is no model here: it only replays {len(self._known)} transcripts, none "
-            f"of which has this prompt. Ask, for example: {shown}; tools and chat_template_kwargs "
-            "must match the transcript's as well."
+            "of which has this prompt. Ask one of these in a chat, nearest first, with exactly "
+            f"what is in parentheses: {', '.join(list(nearest)[:SHOWN_QUESTIONS])}."
         )
+
+
+def read_words(text: str) -> set[str]:
+    """Return the words of `text`, to compare questions."""
+    return set(re.findall(r"\w+", text.lower()))
 
 
 def cut_to_last_message(text: str, messages: Sequence[JsonObject]) -> str:

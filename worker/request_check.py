@@ -130,7 +130,7 @@ async def refuse(error: Exception) -> AsyncGenerator[JsonObject, None]:
     from dynamo.llm.exceptions import InvalidArgument  # late: processes of the pool need no Dynamo
 
     logger.warning("a request is rejected: %s", error)
-    raise InvalidArgument(str(error)) from error
+    raise InvalidArgument(str(error)) from None
     yield {}
 
 

@@ -10,17 +10,14 @@ import asyncio
 import functools
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 from dynamo.frontend.thinking import (
     apply_default_thinking_mode_to_template_kwargs,
     runtime_default_thinking_mode,
 )
-from tokenizers import Tokenizer
 from typing_extensions import override
 
-from ...base.errors import SetupError
 from ...base.json_types import JsonObject
 from ...frontend.chat_model import ChatModel
 from ...frontend.model_builder import ChatModelBuilder
@@ -30,10 +27,10 @@ from ...frontend.request.preprocessed_request import EngineFields, Prompt, Reaso
 from ...guided.call_policy import CallPolicy
 from ...parsers.base import ParserFactory
 from ...parsers.parser_lookup import linear_parsers
-from ...templates.chat_template import ModelPrompts, load_template
-from ...tokenization import LazyTokenizer, load
+from ...templates.chat_template import ModelPrompts
+from ...templates.python_prompts import PythonPrompts
+from ...tokenization import load
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
-from ...tokenization.model_files import ModelFolder, load_tokenizer_json
 
 logger = logging.getLogger(__name__)
 
@@ -53,13 +50,11 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
     def _build_in_thread(self) -> ChatModel:
         names = self.usable_parsers().names
         engine = self.engine_name("vllm")
-        tokenizer, folder, render = self._load_tokenizer(engine)
+        files = self._load_files(engine)
 
         @functools.cache
         def local_factories() -> tuple[DetokenizerFactory, ParserFactory]:
-            decoding = tokenizer
-            if isinstance(tokenizer, LazyTokenizer) and not tokenizer.converts_text:
-                decoding = load_tokenizer_json(self.path)
+            decoding = files.tokenizer
             return detokenizers(decoding), linear_parsers(names, read_vocabulary(decoding))
 
         if self.selection.backend != "python":
@@ -67,7 +62,7 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
             # the first request.
             local_factories()
         prompts = HuggingFacePrompts(
-            render,
+            files.prompt_token_ids,
             self.runtime_config,
             self.call_policy(),
             has_reasoning_parser=self.configured.names.reasoning is not None,
@@ -76,7 +71,7 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
         )
         preprocessor = PromptPreprocessor(
             prompts,
-            folder,
+            files,
             self.prompt_queue,
             self.context_length,
             may_block=self.selection.backend == "python",
@@ -89,76 +84,17 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
         )
         return ChatModel(self.deployment, preprocessor, local_factories)
 
-    def _load_tokenizer(
-        self, engine: str
-    ) -> tuple[Tokenizer | LazyTokenizer, ModelFolder, RenderTokenIds]:
-        """Return the model's tokenizer, its other files, and the function that builds prompts."""
+    def _load_files(self, engine: str) -> ModelPrompts | PythonPrompts:
+        """Return the model's tokenizer with its other files, which builds prompts."""
         module, class_name = self.selection.module, self.selection.class_name
-        if not (module and class_name):
-            files = ModelPrompts(
-                self.path,
-                self.flags.chat_template,
-                engine,
-                self.context_length,
-                self.prompt_cache,
-            )
-            self.log_uncached(files.encoder.why_uncached)
-            return files.tokenizer, files, files.prompt_token_ids
-        self.log_uncached(f"{class_name} encodes texts in a way of its own")
-        tokenizer = load(module, class_name, self.path)
-        single_token = functools.partial(find_single_token, tokenizer, self.path)
-        folder = ModelFolder(self.path, single_token, self.context_length)
-        return tokenizer, folder, PythonPrompts(tokenizer, folder, self.flags.chat_template, engine)
-
-
-def find_single_token(tokenizer: LazyTokenizer, folder: str, text: str) -> int | None:
-    """Return the token whose text is `text`; None if `text` takes several tokens.
-
-    folder: may have a tokenizer.json, for a tokenizer that only builds prompts.
-    """
-    if not tokenizer.converts_text:
-        try:
-            return load_tokenizer_json(folder).token_to_id(text)
-        except SetupError:
-            return None
-    token_ids = tokenizer.encode(text)
-    return token_ids[0] if len(token_ids) == 1 else None
-
-
-class PythonPrompts:
-    """Builds prompts with a user's tokenizer.
-
-    The tokenizer's own chat template is used if it has one, otherwise the model's.
-    """
-
-    def __init__(
-        self,
-        tokenizer: LazyTokenizer,
-        folder: ModelFolder,
-        chat_template: str | None,
-        engine: str = "vllm",
-    ) -> None:
-        self._tokenizer = tokenizer
-        self._limit = folder.prompt_limit
-        self._template = functools.cache(lambda: load_template(folder, chat_template, engine))
-
-    def __call__(
-        self,
-        messages: list[JsonObject],
-        tools: list[JsonObject] | None,
-        *,
-        model: str,
-        **template_kwargs: Any,
-    ) -> list[int]:
-        """Return the prompt's token ids, as `RenderTokenIds`."""
-        token_ids = self._tokenizer.prompt_token_ids(
-            messages, tools, model=model, **template_kwargs
-        )
-        if token_ids is not None:
-            return token_ids
-        text = self._template().render(messages, tools, **template_kwargs)
-        self._limit.check(text, lambda part: len(self._tokenizer.encode(part)))
-        return self._tokenizer.encode(text)
+        template, length = self.flags.chat_template, self.context_length
+        if module and class_name:
+            self.log_uncached(f"{class_name} encodes texts in a way of its own")
+            own = load(module, class_name, self.path)
+            return PythonPrompts(own, self.path, template, engine, length)
+        files = ModelPrompts(self.path, template, engine, length, self.prompt_cache)
+        self.log_uncached(files.encoder.why_uncached)
+        return files
 
 
 class HuggingFacePrompts:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ...base.errors import SetupError
+from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
 from ...base.flags import add_to
 from ...base.json_types import JsonObject
 from ...parsers.base import ParserNames
@@ -19,6 +19,7 @@ from ...recording.recording import RecordedModel
 from ...recording.recording_file import read_recordings
 from ...templates.auto_parsers import resolve_auto
 from ...templates.chat_template import ModelPrompts
+from ...templates.python_prompts import PythonPrompts
 from ...tokenization import load
 from ...tokenization import tokenizer_selection as tokenizer_flags
 from ...tokenization.detokenizer import detokenizers
@@ -30,7 +31,6 @@ from ...worker.engine_worker import (
     choose_parsers,
     load_native,
     name_parsers_in_rust,
-    select_decoding,
 )
 from ...worker.flags import (
     list_flags,
@@ -44,6 +44,8 @@ from ..transcripts import EXAMPLES, Recordings, read_transcripts
 from .engine import ReplayEngine
 from .outputs import RecordedOutputs, RecordedRequests
 from .worker import ReplayModel, ReplayWorker
+
+Files = ModelPrompts | PythonPrompts
 
 # The flags of a vLLM worker that make sense without an engine.
 WORKER_FLAGS = (
@@ -136,8 +138,9 @@ def build_worker(
 ) -> tuple[ReplayWorker, ReplayModel]:
     """Build the worker, and the model that it registers. Raises `SetupError` for bad flags."""
     check_pace(flags)
+    check_plain(flags)
     names = find_parsers(flags)
-    files = ModelPrompts(flags.model)
+    files = load_prompts(flags)
     engine = ReplayEngine(
         choose_outputs(flags, files),
         tokens_per_second=flags.tokens_per_second,
@@ -160,7 +163,7 @@ def build_worker(
 
 
 def build_postprocessing(
-    flags: argparse.Namespace, names: ParserNames, files: ModelPrompts, metrics: WorkerMetrics
+    flags: argparse.Namespace, names: ParserNames, files: Files, metrics: WorkerMetrics
 ) -> tuple[WorkerPostprocessor, WorkerPostprocessor | None]:
     """Build the post-processing that the flags ask for. Raises as `build_worker`."""
     selection = tokenizer_flags.parse_tokenizer_flags(flags)
@@ -180,7 +183,7 @@ def build_postprocessing(
 
 
 def choose_outputs(
-    flags: argparse.Namespace, files: ModelPrompts
+    flags: argparse.Namespace, files: Files
 ) -> Callable[[JsonObject], Sequence[int]]:
     """Return the function that finds a request's output. Raises `BackedgeError` for bad files."""
     if flags.recordings is not None:
@@ -198,10 +201,27 @@ def check_pace(flags: argparse.Namespace) -> None:
         )
 
 
-def load_decoding(files: ModelPrompts, selection: TokenizerSelection) -> object:
-    """Return the tokenizer that decodes. Raises `SetupError` and `TokenizerLoadError`."""
-    path = str(files.folder)
+def check_plain(flags: argparse.Namespace) -> None:
+    """Raise `SetupError` for a plain worker with parsers that it would not use."""
+    given = read_parser_names(flags)
+    for flag, name in ((TOOL_CALL_FLAG, given.tool_call), (REASONING_FLAG, given.reasoning)):
+        if flags.plain and name:
+            raise SetupError(
+                f"{flag} {name!r}: a worker with --plain does not parse; drop --plain, or give "
+                f"the flag to the frontend, or --dyn-{flag[2:]} to this worker."
+            )
+
+
+def load_prompts(flags: argparse.Namespace) -> Files:
+    """Return what makes the model's prompts. Raises `SetupError` and `TokenizerLoadError`."""
+    selection = tokenizer_flags.parse_tokenizer_flags(flags)
     if selection.module and selection.class_name:
-        return select_decoding(load(selection.module, selection.class_name, path), files.tokenizer)
-    other = select_other(selection, "replay", path, trust_remote_code=False)
+        own = load(selection.module, selection.class_name, str(flags.model))
+        return PythonPrompts(own, flags.model)
+    return ModelPrompts(flags.model)
+
+
+def load_decoding(files: Files, selection: TokenizerSelection) -> object:
+    """Return the tokenizer that decodes. Raises `SetupError` and `TokenizerLoadError`."""
+    other = select_other(selection, "replay", str(files.folder), trust_remote_code=False)
     return choose_tokenizer(other, lambda: files.tokenizer)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from dynamo.llm.exceptions import HttpError
 
 from ...base.json_types import JsonObject
 from ...recording.recording import Recording
-from ..transcripts import Recordings, UnknownPromptError
+from ..transcripts import DecodesText, Recordings, UnknownPromptError
 
 
 class RecordedOutputs:
@@ -28,14 +27,7 @@ class RecordedOutputs:
         try:
             return self._recordings.find(request["token_ids"], in_json=in_json)
         except UnknownPromptError as error:
-            raise HttpError(400, str(error)) from error
-
-
-class DecodesText(Protocol):
-    """The part of a tokenizer that is used here."""
-
-    def decode(self, token_ids: list[int], /, *, skip_special_tokens: bool) -> str:
-        """Return the text of `token_ids`."""
+            raise HttpError(400, str(error)) from None
 
 
 class RecordedRequests:

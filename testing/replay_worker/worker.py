@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from dynamo.common.utils.runtime import create_runtime
 from dynamo.llm import ModelInput, ModelRuntimeConfig, ModelType, WorkerType, register_model
+from dynamo.llm.exceptions import HttpError
 
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject
@@ -20,7 +21,7 @@ from ...tokenization.tokenizer_selection import TokenizerSelection
 from ...worker.egress import push
 from ...worker.engine_worker import publish_worker_card
 from ...worker.metrics import WorkerMetrics
-from ...worker.request_check import check_engine_fields, refuse
+from ...worker.request_check import check_engine_fields, refuse, show_refusal
 from ...worker.request_stream import WorkerPostprocessor, read_params
 from ...worker.stock_frontends import read_stock_params
 from .engine import ReplayEngine
@@ -58,12 +59,12 @@ class ReplayWorker:
         before the first output is requested as the death of the worker.
         Raises Dynamo's InvalidArgument as all workers that post-process.
         """
-        if self._postprocessor is not None:
-            try:
+        try:
+            if self._postprocessor is not None:
                 check_engine_fields(request, None)
-            except RequestError as error:
-                await anext(refuse(error))
-        replay = self.engine.start(request, context)
+            replay = self.engine.start(request, context)
+        except (RequestError, HttpError) as error:
+            await anext(refuse(show_refusal(error)))
         outputs = replay.outputs()
         postprocessor, params = self._postprocessor, read_params(request)
         if params is None and self._stock is not None:

@@ -230,6 +230,17 @@ def test_a_request_that_cannot_be_answered_is_a_400(
         )
 
 
+@pytest.mark.parametrize("model", [PROCESSED, PLAIN])
+def test_an_unknown_prompt_of_a_completion_gets_the_nearest_questions(
+    replay: ReplayFleet, model: str
+) -> None:
+    part = r'in parentheses: "What is 17 \+ 25\?" \(nothing else\)'
+    with pytest.raises(openai.BadRequestError, match=part):
+        Client(replay.frontend.url, model).openai.completions.create(
+            model=model, prompt="What is 17 + 25?"
+        )
+
+
 def test_doctor_sees_who_post_processes_what(replay: ReplayFleet) -> None:
     discovery = str(replay.frontend.log.parent / "discovery")
     words = ["doctor", replay.frontend.url, "--discovery", discovery, "--worker", replay.slow.url]

@@ -48,7 +48,7 @@ def test_a_prompt_without_a_recording_is_that_rows_error():
     assert bad.finish_reason == "error"
     assert bad.error is not None
     assert bad.error.kind == "no_recording"
-    assert "Ask, for example" in bad.error.message
+    assert "Ask one of these" in bad.error.message
 
 
 # arguments, error, part of the message

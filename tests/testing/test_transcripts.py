@@ -5,12 +5,15 @@ import json
 import pytest
 from backedge.base.errors import SetupError
 from backedge.templates.chat_template import ModelPrompts
+from backedge.templates.python_prompts import PythonPrompts
 from backedge.testing.transcripts import (
+    SHOWN_QUESTIONS,
     Recordings,
     Transcript,
     UnknownPromptError,
     read_transcripts,
 )
+from backedge.tokenization import load
 
 from tests.support import EXAMPLES, TINY_MODEL, TRANSCRIPTS, encode
 
@@ -18,10 +21,56 @@ COUNT = TRANSCRIPTS["cut_text"]
 FILES = ModelPrompts(TINY_MODEL)
 
 
-def test_a_prompt_that_no_transcript_has():
+CALL = TRANSCRIPTS["reasoning_call"]
+CALL_WORDS = CALL["messages"][-1]["content"]
+# the prompt's token ids, the beginning of what is suggested first
+UNKNOWN = [
+    pytest.param([1, 2, 3], '"', id="nothing"),
+    pytest.param(
+        FILES.prompt_token_ids(CALL["messages"], None),
+        f'"{CALL_WORDS}" (tools get_weather)',
+        id="without its tools",
+    ),
+    pytest.param(
+        FILES.encode("What is 17 + 25?"), '"What is 17 + 25?" (nothing else)', id="of a completion"
+    ),
+    pytest.param(
+        FILES.prompt_token_ids([{"role": "user", "content": "what's 17 and 25"}], None),
+        '"What is 17 + 25?" (nothing else)',
+        id="in other words",
+    ),
+]
+
+
+@pytest.mark.parametrize(("token_ids", "first"), UNKNOWN)
+def test_an_unknown_prompt_gets_the_nearest_questions(token_ids, first):
     recordings = Recordings(FILES, read_transcripts(EXAMPLES / "transcripts"))
-    with pytest.raises(UnknownPromptError, match="Ask, for example"):
-        recordings.find([1, 2, 3])
+    with pytest.raises(UnknownPromptError) as caught:
+        recordings.find(token_ids)
+    assert f"what is in parentheses: {first}" in str(caught.value)
+    assert str(caught.value).count("(") == SHOWN_QUESTIONS
+
+
+def build_own(name):
+    return PythonPrompts(load("examples.my_tokenizer", name, "/nowhere"), TINY_MODEL)
+
+
+def test_a_tokenizer_of_the_users_has_other_tokens(caplog):
+    files = build_own("MyTokenizer")
+    transcript = TRANSCRIPTS["plain_text"]
+    recordings = Recordings(files, read_transcripts(EXAMPLES / "transcripts"), by_end=True)
+    assert "the first is" in caplog.text
+    assert "this model cannot call tools" in caplog.text, "its template rejects some transcripts"
+    for before in ([], [{"role": "system", "content": "Hi."}]):
+        prompt = files.prompt_token_ids([*before, *transcript["messages"]], None)
+        assert recordings.find(prompt) == files.encode(transcript["output"])
+    assert files.encode(transcript["output"])[-1] == files.eos_token_ids[0]
+
+
+def test_a_model_that_rejects_all_transcripts_is_refused():
+    only = [Transcript(id="x", messages=[], output="x", tools=CALL["tools"])]
+    with pytest.raises(SetupError, match="rejects all 1 of 1 transcripts; the first is x: "):
+        Recordings(build_own("MyTokenizer"), only)
 
 
 @pytest.mark.parametrize("sent", [0, 1, 9])

@@ -3,16 +3,12 @@
 import asyncio
 
 import pytest
-from backedge.engines.transformers.frontend import (
-    HuggingFacePrompts,
-    PythonPrompts,
-    find_single_token,
-)
+from backedge.engines.transformers.frontend import HuggingFacePrompts
 from backedge.frontend.prompt_preprocessor import PromptPreprocessor
 from backedge.frontend.prompt_queue import PromptQueue
 from backedge.guided.call_policy import CallPolicy
+from backedge.templates.python_prompts import PythonPrompts
 from backedge.tokenization import load
-from backedge.tokenization.model_files import ModelFolder
 
 from tests.frontend.chat_requests import FILES, NAMED, TOOL, chat_request
 from tests.support import TINY_MODEL
@@ -94,18 +90,20 @@ def test_a_final_message_is_continued():
 
 def test_a_tokenizer_of_the_users_takes_the_models_template():
     tokenizer = load("tests.engines.frontends.edge_tokenizer", "Wrapped", str(TINY_MODEL))
-    prompts = PythonPrompts(tokenizer, ModelFolder(TINY_MODEL), None)
+    files = PythonPrompts(tokenizer, TINY_MODEL)
     messages = [{"role": "user", "content": "hi"}]
-    assert prompts(messages, None, model="m") == FILES.prompt_token_ids(messages, None)
-    folder = str(TINY_MODEL)
-    assert find_single_token(tokenizer, folder, "<|im_end|>") == FILES.eos_token_ids[0]
-    assert find_single_token(tokenizer, folder, "several tokens of text") is None
+    asked = files.prompt_token_ids(messages, None, model="m")
+    assert asked == FILES.prompt_token_ids(messages, None)
+    assert files.eos_token_ids == FILES.eos_token_ids
 
 
 def test_a_tokenizer_that_makes_prompts_only_is_enough(tmp_path):
     tokenizer = load("tests.tokenization.bad_modules", "PromptsOnly", str(TINY_MODEL))
-    prompts = PythonPrompts(tokenizer, ModelFolder(TINY_MODEL), None)
-    assert prompts([{"role": "user", "content": "hi"}], None, model="m") == [1, 1, 0]
-    end = find_single_token(tokenizer, str(TINY_MODEL), "<|im_end|>")
-    assert end == FILES.eos_token_ids[0], "the model's own tokenizer knows its tokens"
-    assert find_single_token(tokenizer, str(tmp_path), "<|im_end|>") is None
+    files = PythonPrompts(tokenizer, TINY_MODEL)
+    messages = [{"role": "user", "content": "hi"}]
+    assert files.prompt_token_ids(messages, None, model="m") == [1, 1, 0]
+    assert files.encode("hi") == FILES.encode("hi"), "the model's own tokenizer knows its tokens"
+    assert files.eos_token_ids == FILES.eos_token_ids
+    config = (TINY_MODEL / "tokenizer_config.json").read_bytes()
+    (tmp_path / "tokenizer_config.json").write_bytes(config)
+    assert PythonPrompts(tokenizer, tmp_path).eos_token_ids == []

@@ -3,7 +3,10 @@
 import pytest
 from backedge.base.errors import SetupError, UnknownParserError
 from backedge.testing.replay_worker.flags import RUNTIME_FLAGS, build_flag_parser, build_worker
+from backedge.tokenization import TokenizerLoadError
 from backedge.worker.metrics import WorkerMetrics
+
+PYTHON = ("--tokenizer-backend", "python", "--tokenizer-module")
 
 
 def build(*arguments):
@@ -21,6 +24,9 @@ def build(*arguments):
         (["--model", "/nonexistent"], SetupError),
         (["--tokenizer-backend", "python"], SetupError),
         (["--tokenizer-class", "C"], SetupError),
+        (["--plain", "--tool-call-parser", "hermes"], SetupError),
+        (["--plain", "--reasoning-parser", "auto"], SetupError),
+        ([*PYTHON, "no.such.module", "--tokenizer-class", "C"], TokenizerLoadError),
     ],
 )
 def test_flags_that_cannot_be_end_the_worker_at_start(arguments, error):

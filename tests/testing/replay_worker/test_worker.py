@@ -69,6 +69,22 @@ def test_it_refuses_what_all_workers_refuse_that_post_process():
     assert generate(build("--plain")[0], dict(asked))
 
 
+UNKNOWN = {"token_ids": [1, 2, 3]}
+# flags, what is asked, part of the message
+REFUSED = [
+    ((), UNKNOWN, "Ask one of these"),
+    (("--plain",), UNKNOWN, "Ask one of these"),
+    ((), {**UNKNOWN, "eos_token_ids": 3}, "eos_token_ids"),
+]
+
+
+@pytest.mark.parametrize(("flags", "asked", "part"), REFUSED)
+def test_what_it_cannot_answer_is_a_400_with_one_traceback(flags, asked, part):
+    with pytest.raises(InvalidArgument, match=part) as caught:
+        generate(build(*flags)[0], dict(asked))
+    assert caught.value.__suppress_context__
+
+
 def test_plain_it_is_any_other_worker():
     worker, model = build("--plain", "--served-model-name", "m")
     asked = request()
