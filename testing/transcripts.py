@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -95,7 +95,7 @@ class Prompts(Protocol):
         """Return the token ids of text that contains special tokens."""
 
     def prompt_token_ids(
-        self, messages: list[JsonObject], tools: list[JsonObject] | None, **template_kwargs: Any
+        self, messages: list[JsonObject], tools: list[JsonObject] | None, **template_kwargs: object
     ) -> list[int]:
         """Return the prompt of a conversation. Raises `RequestError` if the template rejects it."""
 
