@@ -14,6 +14,8 @@ import msgspec
 from ..base.errors import BackedgeError, RequestError, SetupError, shorten
 from ..base.json_types import JsonObject
 from ..recording.parser_case import Expected
+from ..templates.chat_template import ModelPrompts
+from ..templates.python_prompts import PythonPrompts
 
 logger = logging.getLogger(__name__)
 
@@ -84,20 +86,7 @@ class DecodesText(Protocol):
         """Return the text of `token_ids`."""
 
 
-class Prompts(Protocol):
-    """Makes a model's prompts: `ModelPrompts`, or `PythonPrompts`."""
-
-    @property
-    def tokenizer(self) -> DecodesText:
-        """The tokenizer that decodes."""
-
-    def encode(self, text: str) -> list[int]:
-        """Return the token ids of text that contains special tokens."""
-
-    def prompt_token_ids(
-        self, messages: list[JsonObject], tools: list[JsonObject] | None, **template_kwargs: object
-    ) -> list[int]:
-        """Return the prompt of a conversation. Raises `RequestError` if the template rejects it."""
+Prompts = ModelPrompts | PythonPrompts
 
 
 class Recordings:

@@ -40,12 +40,10 @@ from ...worker.flags import (
 from ...worker.metrics import WorkerMetrics
 from ...worker.request_stream import WorkerPostprocessor
 from ...worker.stock_frontends import complete_names
-from ..transcripts import EXAMPLES, Recordings, read_transcripts
+from ..transcripts import EXAMPLES, Prompts, Recordings, read_transcripts
 from .engine import ReplayEngine
 from .outputs import RecordedOutputs, RecordedRequests
 from .worker import ReplayModel, ReplayWorker
-
-Files = ModelPrompts | PythonPrompts
 
 # The flags of a vLLM worker that make sense without an engine.
 WORKER_FLAGS = (
@@ -163,7 +161,7 @@ def build_worker(
 
 
 def build_postprocessing(
-    flags: argparse.Namespace, names: ParserNames, files: Files, metrics: WorkerMetrics
+    flags: argparse.Namespace, names: ParserNames, files: Prompts, metrics: WorkerMetrics
 ) -> tuple[WorkerPostprocessor, WorkerPostprocessor | None]:
     """Build the post-processing that the flags ask for. Raises as `build_worker`."""
     selection = tokenizer_flags.parse_tokenizer_flags(flags)
@@ -183,7 +181,7 @@ def build_postprocessing(
 
 
 def choose_outputs(
-    flags: argparse.Namespace, files: Files
+    flags: argparse.Namespace, files: Prompts
 ) -> Callable[[JsonObject], Sequence[int]]:
     """Return the function that finds a request's output. Raises `BackedgeError` for bad files."""
     if flags.recordings is not None:
@@ -212,7 +210,7 @@ def check_plain(flags: argparse.Namespace) -> None:
             )
 
 
-def load_prompts(flags: argparse.Namespace) -> Files:
+def load_prompts(flags: argparse.Namespace) -> Prompts:
     """Return what makes the model's prompts. Raises `SetupError` and `TokenizerLoadError`."""
     selection = tokenizer_flags.parse_tokenizer_flags(flags)
     if selection.module and selection.class_name:
@@ -221,7 +219,7 @@ def load_prompts(flags: argparse.Namespace) -> Files:
     return ModelPrompts(flags.model)
 
 
-def load_decoding(files: Files, selection: TokenizerSelection) -> object:
+def load_decoding(files: Prompts, selection: TokenizerSelection) -> object:
     """Return the tokenizer that decodes. Raises `SetupError` and `TokenizerLoadError`."""
     other = select_other(selection, "replay", str(files.folder), trust_remote_code=False)
     return choose_tokenizer(other, lambda: files.tokenizer)
