@@ -44,7 +44,7 @@ class PythonPrompts(ModelFolder):
 
     @functools.cached_property
     def template(self) -> ChatTemplate:
-        """The model's own chat template. Raises `SetupError` if there is none."""
+        """The model's own chat template. Raises `SetupError` without one."""
         return load_template(self, self._chat_template, self._engine)
 
     def _find_token(self, text: str) -> int | None:

@@ -98,7 +98,7 @@ class Recordings:
         message, because clients and agents have their own system prompts, tools and earlier
         turns. The longest end wins.
     Raises `SetupError` if two transcripts with different outputs share a prompt or an end, and if
-        none is left.
+        the model accepts no transcript.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Recordings:
 
         def rank(known: Transcript) -> tuple[float, bool]:
             words = read_words(known.question)
-            # Of equally near ones first those that need neither tools nor template variables.
+            # Equally near: first those that need neither tools nor template variables.
             return -len(words & asked) / max(1, len(words)), bool(
                 known.tools or known.chat_template_kwargs
             )
