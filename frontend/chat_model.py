@@ -231,4 +231,5 @@ class ChatModel:
         """Return a writer of the client's chat.completion.chunks."""
         media, _ = extract_mm_urls(prepared.request.raw["messages"])
         counts = {MEDIA_COUNTS[kind]: len(items) for kind, items in (media or {}).items() if items}
-        return OpenAIChunkWriter(prepared.params, counts)
+        prompt: list[int] = prepared.preprocessed["token_ids"]
+        return OpenAIChunkWriter(prepared.params, counts, prompt)

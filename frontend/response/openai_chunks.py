@@ -18,11 +18,15 @@ class OpenAIChunkWriter:
     """Writes the chunks of one response.
 
     media: number of images, videos and audio clips in the request, by name of Dynamo's metric.
+    prompt_token_ids: sent with the first chunk to a client that asks for token ids.
     """
 
-    def __init__(self, params: PostprocessParams, media: dict[str, int]) -> None:
+    def __init__(
+        self, params: PostprocessParams, media: dict[str, int], prompt_token_ids: list[int]
+    ) -> None:
         self._params = params
         self._media = media
+        self._prompt_token_ids = prompt_token_ids if params.return_token_ids else []
         self._output_tokens = 0
         self._finished = 0
         self._choice_token_ids: dict[str, list[int]] = {}
@@ -89,6 +93,9 @@ class OpenAIChunkWriter:
         value, so without a stream each value repeats those of the earlier choices.
         """
         extension: JsonObject = {}
+        if self._prompt_token_ids:
+            extension["prompt_token_ids"] = self._prompt_token_ids
+            self._prompt_token_ids = []
         if delta.token_ids is not None:
             if self._params.n == 1:
                 extension["completion_token_ids"] = delta.token_ids

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from ...base.errors import ParserFailedError
 from ...parsers.base import ParserFactory
 from ...postprocess.delta_builder import aggregate_deltas
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessedChunk, PostprocessParams
@@ -15,6 +17,8 @@ from ..request.chat_request import CalledFunction, Message, ToolCall
 from .conversation import read_arguments
 
 FINISHED = ("stop", "tool_calls")
+# Tokens of white space that a template may write around a beginning.
+MAX_SPACES = 4
 
 
 class Answer(msgspec.Struct):
@@ -42,10 +46,20 @@ class Answer(msgspec.Struct):
 
 
 class AnswerCollector:
-    """Collects the chunks of one response. keep: takes each choice that has finished."""
+    """Collects the chunks of one response.
 
-    def __init__(self, n: int, keep: Callable[[Answer], None]) -> None:
+    keep: takes each choice that has finished. read_reasoning: returns the reasoning in token ids,
+        if the deltas have none; may raise `ParserFailedError`.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        keep: Callable[[Answer], None],
+        read_reasoning: Callable[[list[int]], str] | None = None,
+    ) -> None:
         self._keep = keep
+        self._read_reasoning = read_reasoning
         self._deltas: list[list[ChoiceDelta]] = [[] for _ in range(n)]
         self._token_ids: list[list[int]] = [[] for _ in range(n)]
 
@@ -61,7 +75,28 @@ class AnswerCollector:
     def _finish(self, index: int) -> None:
         token_ids, deltas = self._token_ids[index], self._deltas[index]
         self._token_ids[index], self._deltas[index] = [], []
-        self._keep(_join(deltas, token_ids))
+        answer = _join(deltas, token_ids)
+        if self._read_reasoning is not None:
+            # An answer that cannot be read is kept without.
+            with contextlib.suppress(ParserFailedError):
+                answer.reasoning = self._read_reasoning(token_ids)
+        self._keep(answer)
+
+
+def find_text(text: bytes, token_ids: Sequence[int], token_bytes: Callable[[int], bytes]) -> int:
+    """Return where the tokens begin that end `token_ids` and are `text`; -1 if it is within one.
+
+    White space around the text makes no difference.
+    """
+    wanted = text.strip()
+    at, length = len(token_ids), 0
+    while at and length < len(wanted):
+        at -= 1
+        length += len(token_bytes(token_ids[at]))
+    for start in range(at, max(at - MAX_SPACES, -1), -1):
+        if b"".join(map(token_bytes, token_ids[start:])).strip() == wanted:
+            return start
+    return -1
 
 
 def read_answer(

@@ -8,7 +8,6 @@ from the rendered ids and from the generated ones.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 from collections import OrderedDict
@@ -27,13 +26,12 @@ from ...recording.recorder import read_metadata
 from ...tokenization.detokenizer import DetokenizerFactory
 from ..prompt_queue import PromptQueue
 from ..request.chat_request import ChatRequest, Message
-from .answer import Answer, AnswerCollector, read_answer
+from .answer import Answer, AnswerCollector, find_text, read_answer
 from .conversation import describe, digest_conversation, extend_digest
 from .flags import MODES, TurnSettings
 from .shared_turns import SharedTurns, unseal
 from .turn_store import Turn, TurnStore, pack_token_ids
 
-NOT_JSON = (ValueError, OverflowError, RecursionError)
 LocalFactories: TypeAlias = Callable[[], tuple[DetokenizerFactory, ParserFactory]]
 
 
@@ -47,17 +45,20 @@ class RepeatedTurn(NamedTuple):
 class Conversation(msgspec.Struct):
     """A request's conversation, as far as it is known here.
 
-    digest: of the conversation that the answer continues. beginning: text of the answer that the
-        request contains. repeated: the known turns, in order. prompt_length, prompt_digest: of the
-        prompt's token ids; known if `exact`.
+    digest: of the conversation that the answer continues. repeated: the known turns, in order.
+    beginning, begun_reasoning: the answer's content and reasoning that the request contains.
+    prompt_length, prompt_digest: of the prompt's token ids before the answer; known if `exact`.
+    begun: the token ids of `beginning`, at the prompt's end.
     """
 
     exact: bool
     digest: bytes
-    beginning: str
     repeated: list[RepeatedTurn]
+    beginning: str = ""
+    begun_reasoning: str = ""
     prompt_length: int = 0
     prompt_digest: bytes = b""
+    begun: bytes = b""
 
 
 class TurnKeeper:
@@ -94,23 +95,22 @@ class TurnKeeper:
             self._miss("scope")
             return None
         run = functools.partial(self._queue.run, characters=request.characters, context=context)
-        fetched: dict[bytes, bytes] = {}
+        digests = await run(functools.partial(_digest, scope), request)
+        if digests is None:
+            self._miss("not JSON")
+            return None
         if self._shared is not None:
-            missing = await run(functools.partial(self._find_missing, scope), request)
-            fetched = await self._shared.fetch(missing)
-        restore = functools.partial(self._restore, fetched, exact=mode == "exact", scope=scope)
-        return await run(restore, request)
+            fetched = await self._shared.fetch(self._find_missing(request, digests))
+            if fetched:
+                await run(self._add_fetched, fetched)
+        return self._restore(request, digests, exact=mode == "exact")
 
-    def _find_missing(self, scope: str | None, request: ChatRequest) -> list[bytes]:
+    def _find_missing(self, request: ChatRequest, digests: list[bytes]) -> list[bytes]:
         """Return the keys of the answers that this frontend does not have."""
-        with contextlib.suppress(*NOT_JSON):
-            keys = zip(request.messages, digest_conversation(request, scope)[1:], strict=True)
-            return [
-                key
-                for message, key in keys
-                if message.role == "assistant" and key not in self._store
-            ]
-        return []
+        keys = zip(request.messages, digests[1:], strict=True)
+        return [
+            key for message, key in keys if message.role == "assistant" and key not in self._store
+        ]
 
     def _add_fetched(self, fetched: dict[bytes, bytes]) -> None:
         for key, value in fetched.items():
@@ -130,19 +130,8 @@ class TurnKeeper:
         self._store.counts.missed[reason] += 1
 
     def _restore(
-        self,
-        fetched: dict[bytes, bytes],
-        request: ChatRequest,
-        *,
-        exact: bool,
-        scope: str | None,
+        self, request: ChatRequest, digests: list[bytes], *, exact: bool
     ) -> Conversation | None:
-        self._add_fetched(fetched)
-        try:
-            digests = digest_conversation(request, scope)
-        except NOT_JSON:
-            self._miss("not JSON")
-            return None
         repeated = []
         messages = zip(request.messages, request.raw["messages"], digests[1:], strict=True)
         for message, raw, digest in messages:
@@ -157,12 +146,13 @@ class TurnKeeper:
                 message.reasoning_content = raw["reasoning_content"] = turn.reasoning
                 self._store.counts.restored += 1
         if not request.continue_final_message:
-            return Conversation(exact, digests[-1], "", repeated)
-        beginning = request.messages[-1].content
-        if not isinstance(beginning, str):
+            return Conversation(exact, digests[-1], repeated)
+        last = request.messages[-1]
+        begun = last.reasoning_content or ""
+        if not isinstance(last.content, str) or not isinstance(begun, str) or last.tool_calls:
             self._miss("continued")
             return None
-        return Conversation(exact, digests[-2], beginning, repeated)
+        return Conversation(exact, digests[-2], repeated, last.content, begun)
 
     async def splice(
         self,
@@ -220,10 +210,23 @@ class TurnKeeper:
                     continue
                 token_ids = token_ids[:start] + generated + token_ids[end:]
             self._store.counts.spliced += 1
-        prompt.update(pack_token_ids(token_ids[done:]))
-        conversation.prompt_length = len(token_ids)
+        start = self._find_start(conversation.beginning, token_ids)
+        if start < done:
+            self._miss("continued")
+            conversation.exact = False
+            return token_ids
+        prompt.update(pack_token_ids(token_ids[done:start]))
+        conversation.prompt_length = start
         conversation.prompt_digest = prompt.digest()
+        conversation.begun = pack_token_ids(token_ids[start:])
         return token_ids
+
+    def _find_start(self, beginning: str, token_ids: list[int]) -> int:
+        """Return where `beginning` begins, which ends the prompt; -1 if within a token."""
+        if not beginning:
+            return len(token_ids)
+        detokenizers, _ = self._local_factories()
+        return find_text(beginning.encode(), token_ids, detokenizers.token_bytes)
 
     def _are_equal(
         self,
@@ -243,15 +246,19 @@ class TurnKeeper:
         if key.digest() in self._equal:
             return True
         asked = describe(repeated.message, has_ids=False)
-        for token_ids in (written, turn.token_ids):
-            try:
-                read = read_answer(token_ids, prompt, params, *self._local_factories())
-            except ParserFailedError:
-                return False
-            if describe(read.message, has_ids=False) != asked:
-                return False
-            if read.reasoning.strip() != turn.reasoning.strip():
-                return False
+        read = functools.partial(read_answer, prompt_token_ids=prompt, params=params)
+        detokenizers, parsers = self._local_factories()
+        try:
+            answers = [
+                read(token_ids, detokenizers=detokenizers, parsers=parsers)
+                for token_ids in (written, turn.token_ids)
+            ]
+        except ParserFailedError:
+            return False
+        if any(describe(answer.message, has_ids=False) != asked for answer in answers):
+            return False
+        if len({answer.reasoning.strip() for answer in answers}) > 1:
+            return False
         self._equal[key.digest()] = None
         if len(self._equal) > MAX_COMPARED_TURNS:
             self._equal.popitem(last=False)
@@ -263,19 +270,27 @@ class TurnKeeper:
         """Return a collector of the answer's chunks, which keeps the turn of each choice."""
         ends = {*preprocessed["eos_token_ids"], *preprocessed["stop_conditions"]["stop_token_ids"]}
         keep = functools.partial(self._keep, conversation, ends)
-        return AnswerCollector(params.n, keep)
+        if params.parser.include_reasoning:
+            return AnswerCollector(params.n, keep)
+        prompt = preprocessed["token_ids"]
+
+        def read_reasoning(token_ids: list[int]) -> str:
+            return read_answer(token_ids, prompt, params, *self._local_factories()).reasoning
+
+        return AnswerCollector(params.n, keep, read_reasoning)
 
     def _keep(self, conversation: Conversation, ends: set[int], answer: Answer) -> None:
         """Keep the turn of one choice that has finished."""
         problem = answer.problem
-        if problem is None and (answer.reasoning or conversation.exact):
-            turn = Turn(answer.reasoning)
+        reasoning = f"{conversation.begun_reasoning}{answer.reasoning}"
+        if problem is None and (reasoning or conversation.exact):
+            turn = Turn(reasoning)
             if conversation.exact and ends.intersection(answer.token_ids[-1:]):
                 turn = Turn(
-                    answer.reasoning,
+                    reasoning,
                     conversation.prompt_length,
                     conversation.prompt_digest,
-                    pack_token_ids(answer.token_ids),
+                    conversation.begun + pack_token_ids(answer.token_ids),
                 )
             message = answer.message
             message.content = f"{conversation.beginning}{message.content}"
@@ -288,3 +303,11 @@ class TurnKeeper:
             problem = "size"
         if problem is not None:
             self._miss(problem)
+
+
+def _digest(scope: str | None, request: ChatRequest) -> list[bytes] | None:
+    """Return the digests of a conversation; None if JSON cannot have its values."""
+    try:
+        return digest_conversation(request, scope)
+    except (ValueError, OverflowError, RecursionError):
+        return None

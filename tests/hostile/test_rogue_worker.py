@@ -53,7 +53,7 @@ def honest(*, processed: bool, n: int) -> list[JsonObject]:
 def read(outputs: list[Any], n: int) -> list[ChoiceDelta]:
     """Return what the client gets, as the HTTP layer gets it. Raises `WorkerError`, HttpError."""
     request = params(n=n, include_usage=True)
-    writer = OpenAIChunkWriter(request, {})
+    writer = OpenAIChunkWriter(request, {}, [])
     deltas: list[ChoiceDelta] = []
 
     async def run() -> None:

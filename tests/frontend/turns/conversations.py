@@ -91,14 +91,17 @@ class Agent:
     def ask(
         self,
         messages: list[JsonObject],
-        output: str,
+        output: str | list[int],
         headers: dict[str, str] | None = None,
         end: str = "<|im_end|>",
         finish_reason: str = "stop",
         **fields: Any,
     ) -> JsonObject:
-        """Return the assistant's message as OpenAI's client shows it. output: of the model."""
-        token_ids = encode(output + end)
+        """Return the assistant's message as OpenAI's client shows it.
+
+        output: of the model, as text without its `end` or as token ids.
+        """
+        token_ids = encode(output + end) if isinstance(output, str) else output
         self.engine.outputs = [
             {"index": 0, "token_ids": token_ids[:5]},
             {"index": 0, "token_ids": token_ids[5:], "finish_reason": finish_reason},

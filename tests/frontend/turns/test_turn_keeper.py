@@ -226,6 +226,43 @@ def test_an_answer_goes_on_that_the_client_began():
     assert agent.counts.kept == 0  # without a thought there is nothing to restore
 
 
+@pytest.mark.parametrize("content", ["I c", "I count", " I ", ""])
+def test_a_continued_answer_is_exact_even_within_a_word(content):
+    agent = Agent(EXACT)
+    began = {"role": "assistant", "content": content, "reasoning_content": "Hm."}
+    rest = f"{'I count.'.removeprefix(content.strip())}\n{CALL}"
+    answer = agent.ask([QUESTION, began], rest, continue_final_message=True)
+    whole = drop_reasoning(answer) | {"content": f"{content}{answer['content']}"}
+    expected = agent.prompt + encode(f"{rest}<|im_end|>")
+    agent.ask([QUESTION, whole, result_of(answer)], "Three.")
+    assert agent.prompt[: len(expected)] == expected
+    assert (agent.counts.restored, agent.counts.spliced) == (1, 1)
+    assert missed(agent) == {"unknown": 1}  # what the client itself began
+
+
+def test_a_call_that_the_client_began_is_not_continued():
+    agent = Agent(EXACT)
+    began = drop_reasoning(agent.ask([QUESTION], CALLING))
+    agent.ask([QUESTION, began], "</think>Three.", continue_final_message=True)
+    assert missed(agent) == {"continued": 1}
+
+
+@pytest.mark.parametrize("mode", [REASONING, EXACT])
+@pytest.mark.parametrize("fields", [{}, {"stop": [";"]}, {"stream": True}])
+def test_reasoning_that_the_client_never_saw_is_restored(mode, fields):
+    agent = Agent(mode)
+    hidden = {"metadata": {"backedge": {"include_reasoning": False}}, **fields}
+    answer = agent.ask([QUESTION], CALLING, **hidden)
+    assert answer["reasoning_content"] == ""
+    expected = agent.prompt + encode(f"{CALLING}<|im_end|>")
+    second = agent.ask(
+        [QUESTION, drop_reasoning(answer), result_of(answer)], "</think>Three.", **hidden
+    )
+    assert THOUGHT in agent.prompt_text
+    assert (agent.prompt[: len(expected)] == expected) == (mode is EXACT)
+    assert second["reasoning_content"] == ""
+
+
 def test_an_answer_that_is_too_large_is_counted(monkeypatch):
     monkeypatch.setattr(turn_store, "MAX_TURN_BYTES", 50)
     agent = Agent(EXACT)
