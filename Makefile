@@ -7,6 +7,8 @@
 # make test-all  runs all cases, and random examples longer
 # make dashboard  draws docs/dashboard.png: a fleet under load, watched by a real Prometheus
 # make soak      runs a fleet under faults, for MINUTES (60)
+# make test-stock-parsers  compares all of Dynamo's parsers, a worker's text at any pace with
+#                single tokens; DYN_PARSER_VERSION=2 and PYTHON=.venv-1.7/bin/python for others
 # make test-hostile  runs all of tests/hostile: requests, output, rogue peers, faults of the pool
 # make docs      builds the pages of docs/ as a site, in build/site
 # make release-check  builds wheel and sdist, and installs them in environments of their own
@@ -29,7 +31,7 @@ TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/engines/frontends \
 	tests/e2e/test_sglang.py::test_gives_exactly_the_transcript
 
 .PHONY: run offline test test-all test-next seams test-clients test-slips dashboard soak \
-	test-hostile lint docs release-check setup
+	test-hostile test-stock-parsers lint docs release-check setup
 
 run:
 	@tools/setup $(ENGINE)
@@ -72,6 +74,9 @@ test-slips: setup
 test-hostile: setup
 	@env -u CI HOSTILE_TIMES=4 $(PYTHON) -m pytest tests/hostile -n 2 --dist load
 	@$(PYTHON) -m tests.hostile
+
+test-stock-parsers: setup
+	@env BACKEDGE_ALL_PARSERS=1 $(PYTHON) -m pytest tests/e2e/test_stock_parsers.py
 
 docs: setup
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict

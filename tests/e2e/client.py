@@ -18,6 +18,8 @@ from tools.stack import Process
 REQUEST_FIELDS = ("messages", "tools", "tool_choice", "stop", "max_tokens", "response_format")
 TIMEOUT_S = 120.0
 MAX_AT_ONCE = 64
+# One for each process: building a client reads all certificates, which takes 32 ms of a core.
+HTTP = openai.DefaultHttpxClient(timeout=TIMEOUT_S)
 Key = TypeVar("Key")
 
 
@@ -76,7 +78,11 @@ class Client:
 
     def __init__(self, url: str, model: str) -> None:
         self.openai = openai.OpenAI(
-            base_url=url + "/v1", api_key="none", timeout=TIMEOUT_S, max_retries=0
+            base_url=url + "/v1",
+            api_key="none",
+            timeout=TIMEOUT_S,
+            max_retries=0,
+            http_client=HTTP,
         )
         self.model = model
 

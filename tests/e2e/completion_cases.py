@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx
-
+from tests.e2e.client import HTTP
 from tests.support import TRANSCRIPTS, encode
 from tools.stack import MODEL_NAME
 
-TIMEOUT_S = 120.0
 # With several choices Dynamo wants a temperature above 0; this one is too low to matter.
 COLD = 0.001
 
@@ -113,7 +111,7 @@ CASES = build_cases()
 def ask(url: str, body: dict[str, Any]) -> dict[str, Any]:
     """Return the answer's status, its choices by index, and its usage; streams put together."""
     request = {"model": MODEL_NAME, "temperature": 0, **body}
-    response = httpx.post(url + "/v1/completions", json=request, timeout=TIMEOUT_S)
+    response = HTTP.post(url + "/v1/completions", json=request)
     if response.is_error:
         return {"status": response.status_code}
     text = response.text

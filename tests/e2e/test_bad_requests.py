@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-import httpx
 import pytest
 
-from tests.e2e.client import TIMEOUT_S, Client
+from tests.e2e.client import HTTP, Client
 from tests.e2e.conftest import BACKEDGE_MODEL, BACKENDS, RoutedFleet
 from tests.engines.frontends.bad_requests import BAD, USER, Bad
 from tests.support import TRANSCRIPTS
@@ -29,16 +29,15 @@ AT_ONCE = 16
 def post(url: str, model: str, bad: Bad, *, stream: bool) -> tuple[int, str]:
     """Return status and message. `content`, since httpx refuses NaN itself."""
     body = {"model": model, "messages": [USER], "stream": stream, **bad.fields}
-    answer = httpx.post(
+    answer = HTTP.post(
         f"{url}/v1/chat/completions",
         content=json.dumps(body),
         headers={"Content-Type": "application/json"},
-        timeout=TIMEOUT_S,
     )
     return read_refusal(answer)
 
 
-def read_refusal(answer: httpx.Response) -> tuple[int, str]:
+def read_refusal(answer: Any) -> tuple[int, str]:
     """Return status and message; the message is empty if the answer is no error.
 
     A stream that Dynamo has begun, since the check took longer than it waits, has them in an event.

@@ -12,10 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import httpx
 import pytest
 
-from tests.e2e.client import TIMEOUT_S, Answer, Client, add_delta, build_request
+from tests.e2e.client import HTTP, Answer, Client, add_delta, build_request
 from tests.e2e.completion_cases import WORDS
 from tests.e2e.conftest import DYNAMO_PARSERS
 from tests.e2e.test_replay import PARSERS, output_tokens
@@ -143,7 +142,7 @@ def test_nothing_follows_the_stop_of_a_worker_that_dies(
 
 def read_choices(url: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the choices of a stream's events as they arrive."""
-    with httpx.stream("POST", url, json=body, timeout=TIMEOUT_S) as response:
+    with HTTP.stream("POST", url, json=body) as response:
         for line in response.iter_lines():
             if line.startswith("data: {"):
                 yield from json.loads(line.removeprefix("data: "))["choices"]

@@ -9,6 +9,7 @@ from typing import Any
 import openai
 import pytest
 
+from tests.e2e.client import HTTP
 from tests.e2e.rogue_worker import SCRIPTS
 from tools.stack import HUGGINGFACE_FRONTEND, Process, Stack
 
@@ -26,7 +27,9 @@ def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 
 def ask(frontend: Process, script: str) -> Any:
-    client = openai.OpenAI(base_url=frontend.url + "/v1", api_key="x", max_retries=0)
+    client = openai.OpenAI(
+        base_url=frontend.url + "/v1", api_key="x", max_retries=0, http_client=HTTP
+    )
     return client.chat.completions.create(
         model=NAME, messages=[{"role": "user", "content": f"[{script}]"}], logprobs=True
     )

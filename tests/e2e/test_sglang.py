@@ -16,7 +16,7 @@ from backedge.cli.main import main
 from click.testing import CliRunner
 
 from tests.e2e import test_errors, test_requests
-from tests.e2e.client import TIMEOUT_S, Client, Response, ask_all, eventually, whole
+from tests.e2e.client import HTTP, Client, Response, ask_all, eventually, whole
 from tests.e2e.conftest import (
     AUTO_PARSERS,
     BACKEDGE_MODEL,
@@ -315,7 +315,7 @@ def server(fleet: Engines) -> Iterator[openai.OpenAI]:
     )
     process.wait_for(process.answers)
     yield openai.OpenAI(
-        base_url=process.url + "/v1", api_key="none", max_retries=0, timeout=TIMEOUT_S
+        base_url=process.url + "/v1", api_key="none", max_retries=0, http_client=HTTP
     )
     process.terminate()
     process.reap()

@@ -9,6 +9,7 @@ from typing import Any
 import openai
 import pytest
 
+from tests.e2e.client import HTTP
 from tests.e2e.conftest import BACKEDGE_MODEL, PLAIN_MODEL, VLLM_PARSERS, Fleet
 from tests.support import TRANSCRIPTS
 from tools.stack import Process, metric
@@ -30,7 +31,7 @@ def frontend(fleet: Fleet) -> Iterator[Process]:
 
 
 def ask(frontend: Process, model: str, messages: list[Any], tenant: str) -> Any:
-    client = openai.OpenAI(base_url=f"{frontend.url}/v1", api_key="none")
+    client = openai.OpenAI(base_url=f"{frontend.url}/v1", api_key="none", http_client=HTTP)
     return client.chat.completions.create(
         model=model,
         messages=messages,

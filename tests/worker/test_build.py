@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from backedge.parsers.base import ParserFactory
 from backedge.postprocess import Chunk
 from backedge.postprocess.delta_builder import aggregate_deltas
+from backedge.recording import redaction
 from backedge.recording.flags import RecordSettings
 from backedge.recording.recording import RecordedModel, Recording
 from backedge.recording.recording_file import read_recordings
+from backedge.recording.rerun import Parts, cut, find_differences, read_sent, rerun
 from backedge.worker.backend import PostprocessBackend
 from backedge.worker.build import build_recorder
 from backedge.worker.metrics import WorkerMetrics
 from backedge.worker.request_stream import WorkerPostprocessor
 from backedge.worker.stock_frontends import build_stock_postprocessor
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.support import encode, params, tiny_detokenizers
+from tests.support import (
+    NAMES,
+    TRANSCRIPTS,
+    encode,
+    params,
+    parser_request,
+    tiny_detokenizers,
+    tiny_parsers,
+)
 from tests.worker.pool.pools import in_pool
 from tests.worker.scripted import (
     IDS,
@@ -45,12 +59,14 @@ def record(
     parsers: ParserFactory | None = None,
     token_ids: tuple[int, ...] = (),
     take: int = 1000,
+    content: bool = True,
+    model: RecordedModel = MODEL,
     **fields: Any,
 ) -> tuple[Recording, list[Any]]:
     """Return the recording of a request of which the client takes `take` chunks, and these."""
     metrics = WorkerMetrics()
-    settings = RecordSettings(folder=str(folder), content=True)
-    recorder = build_recorder(settings, MODEL, tiny_detokenizers(), metrics)
+    settings = RecordSettings(folder=str(folder), content=content)
+    recorder = build_recorder(settings, model, tiny_detokenizers(), metrics)
     assert recorder is not None
 
     async def answer() -> list[Any]:
@@ -91,6 +107,58 @@ def test_a_request_that_finishes(tmp_path: Path) -> None:
     whole = aggregate_deltas(deltas).delta.content or ""
     assert whole.startswith("Hello")
     assert [item.at_ms for item in found.sent] == [0.0, 500.0]
+
+
+# Most of these characters take several of the model's tokens.
+FOREIGN = st.text("ab 1,世界é👋🏽üこん", max_size=12)
+ANSWERS = st.builds(
+    "<think>{}</think>{}{}{}".format,
+    FOREIGN,
+    FOREIGN,
+    st.sampled_from(
+        ["", *(TRANSCRIPTS[name]["output"] for name in ("tool_call", "parallel_calls"))]
+    ),
+    FOREIGN,
+)
+
+
+@pytest.fixture(scope="module")
+def _searched_once() -> Iterator[None]:
+    """The redaction of one example after the other, without the search of the vocabulary."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redaction, "find_short_tokens", functools.cache(redaction.find_short_tokens))
+        yield
+
+
+@pytest.mark.usefixtures("_searched_once")
+@settings(max_examples=150, deadline=None)
+@given(
+    answer=ANSWERS,
+    stop=st.lists(FOREIGN.filter(bool), max_size=3),
+    size=st.integers(1, 5),
+    stream=st.booleans(),
+    how=st.sampled_from(["recorded", "1", "3", "all"]),
+)
+def test_a_recording_without_words_replays_as_it_was_sent(
+    answer: str, stop: list[str], size: int, stream: bool, how: str
+) -> None:
+    ids, parser = encode(answer), parser_request(TRANSCRIPTS["parallel_calls"])
+    cuts = [ids[start : start + size] for start in range(0, len(ids), size)]
+    script: list[Step] = [{"index": 0, "token_ids": each} for each in cuts]
+    script.append(output("", finish_reason="stop"))
+    with TemporaryDirectory() as folder:
+        found, _ = record(
+            *(Path(folder), script),
+            parsers=tiny_parsers(),
+            content=False,
+            model=RecordedModel(path="m", parsers=NAMES, kind="linear"),
+            stop=stop,
+            stream=stream,
+            parser=parser,
+        )
+    assert found.redacted
+    again = rerun(found, Parts(tiny_detokenizers(), tiny_parsers()), cut(found, how))
+    assert find_differences(found, read_sent(found), again, is_sent=True) == []
 
 
 ENDS: dict[str, tuple[list[Step], dict[str, Any], str, str | None]] = {
