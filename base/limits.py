@@ -192,9 +192,10 @@ KEEP_TURNS_MB = 256
 MAX_TURN_BYTES = 4_194_304
 """bytes: reasoning and token ids of an answer | it is not kept"""
 TURN_LOOKUP_MS = 30
-"""ms: a look-up in the store of turns that frontends share | the request goes on without"""
+"""milliseconds: a look-up in the store of turns that frontends share
+| the request goes on without"""
 KEEP_TURNS_EXPIRY_S = 3600
-"""s: how long that store keeps an answer | it is forgotten; `--keep-turns-expiry`"""
+"""seconds: how long that store keeps an answer | it is forgotten; `--keep-turns-expiry`"""
 MAX_WAITING_TURNS = 64
 """answers: answers that wait for being written to that store | they are kept here alone"""
 MAX_COMPARED_TURNS = 16_384
