@@ -58,8 +58,10 @@ def as_http_errors() -> Iterator[None]:
 
 
 def _refuse(text: str) -> InvalidArgument:
-    """Build an HTTP 400. Callers raise it without a cause, so that tracebacks are short."""
-    return InvalidArgument(shorten(text))
+    """Log and build an HTTP 400. Callers raise it without a cause, so that tracebacks are short."""
+    shown = shorten(text)
+    logger.warning("a request gets 400: %s", " ".join(shown.split()))
+    return InvalidArgument(shown)
 
 
 def build_refusal(error: InvalidArgument | WorkerUnavailable | Unknown) -> JsonObject:

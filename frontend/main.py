@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import logging
 import os
 import socket
 import sys
@@ -18,7 +19,7 @@ from ..base.engines import load_engine_module
 from ..base.errors import exiting
 from ..base.flags import MAX_PORT, add_to, flag
 from ..base.limits import PROMPT_CACHE_MB
-from ..base.seams import check_seams
+from ..base.seams import check_seams, read_version
 from ..engines.dynamo import seams
 from ..engines.dynamo.types import FrontendConfig, Runtime
 from ..parsers.base import ParserNames
@@ -29,6 +30,8 @@ from ..tokenization import tokenizer_selection as tokenizer_flags
 from ..tokenization.prompt_encoder import BYTES_PER_MB, PromptCache
 from ..tokenization.tokenizer_selection import BACKEND_FLAG, Backend, is_installed
 from .turns import flags as turn_flags
+
+logger = logging.getLogger(__name__)
 
 ENGINES: tuple[Backend, ...] = ("vllm", "sglang")
 CHAT_PROCESSOR_FLAG = "--dyn-chat-processor"
@@ -293,12 +296,13 @@ def build_engine_factory(
     with exiting(prefix=""):
         if frontend_flags is None:
             tokenizer = tokenizer_flags.parse_tokenizer_flags(flags)
-            check_model_flags(flags, tokenizer.backend)
-            return EngineFactory(config, flags, tokenizer, record=read_record_settings(flags))
+            record = read_record_settings(flags)
+            frontend_flags = FrontendFlags(tokenizer, None, [], record=record)
         if frontend_flags.parsers is not None:
             flags.postprocess_parsers = frontend_flags.parsers
         check_model_flags(flags, frontend_flags.tokenizer.backend)
         user_engine = find_user_engine(name) if (name := frontend_flags.user_engine) else None
+    logger.info("%s", describe_frontend(frontend_flags, flags))
     runtime = None if recorded is None else recorded.runtime
     cache = PromptCache(frontend_flags.prompt_cache_mb * BYTES_PER_MB)
     tokenizer, allowed = frontend_flags.tokenizer, frontend_flags.allowed_modules
@@ -311,6 +315,19 @@ def build_engine_factory(
         metrics = FrontendMetrics(factory.prompt_cache, counts, factory.turn_store)
         metrics.expose(runtime.endpoint(ENDPOINT))
     return factory
+
+
+def describe_frontend(ours: FrontendFlags, flags: argparse.Namespace) -> str:
+    """Return the log's first line: version, and the flags that matter. flags: Dynamo's parsed."""
+    names = ParserNames(flags.tool_call_parser or None, flags.reasoning_parser or None)
+    record, turns = ours.record, ours.turns
+    return (
+        f"backedge {read_version('backedge')}, a frontend of Dynamo {read_version('ai-dynamo')}: "
+        f"tokenizer {ours.tokenizer.label}, parsers of plain workers {names.label}, prompt cache "
+        f"{ours.prompt_cache_mb} MB, recordings {'none' if record is None else record.folder}, "
+        f"kept turns {'none' if turns is None else turns.mode}, "
+        f"engine {ours.user_engine or 'Dynamo'}"
+    )
 
 
 def check_config(config: FrontendConfig) -> None:

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 
 from typing_extensions import override
 
-from ..engines.dynamo.metrics import Collector, MetricFamily, count_recordings, counter, gauge
+from ..engines.dynamo.metrics import (
+    Collector,
+    MetricFamily,
+    build_info,
+    count_recordings,
+    counter,
+    gauge,
+)
 from ..recording.writer import RecordingCounts
 from ..tokenization.prompt_encoder import PromptCache
 from .turns.turn_store import TurnStore
@@ -36,6 +43,7 @@ class FrontendMetrics(Collector):
     def collect(self) -> Iterable[MetricFamily]:
         cache, counts = self._cache, self._cache.counts
         return [
+            build_info("none"),
             counter(
                 "prompt_cache_parts",
                 "Parts of prompts that were looked for in the cache.",

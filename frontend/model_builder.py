@@ -15,7 +15,7 @@ from dynamo.frontend.structural_tag_policy import (
 )
 
 from ..base.engines import load_engine_module
-from ..base.errors import SetupError
+from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
 from ..base.gc_freeze import importing
 from ..base.json_types import JsonObject
 from ..base.seams import Seam, check_seams, read_version, rows_of
@@ -24,9 +24,10 @@ from ..engines.dynamo.types import (
 )
 from ..guided.call_policy import CallPolicy, find_call_format
 from ..parsers.base import ParserNames
-from ..parsers.parser_lookup import Kind
+from ..parsers.detection import detect_reasoning, detect_tool_calls
+from ..parsers.parser_lookup import Kind, tool_format
 from ..postprocess.messages import WorkerCard
-from ..templates.auto_parsers import read_added_tokens
+from ..templates.auto_parsers import read_added_tokens, read_evidence
 from ..tokenization.prompt_encoder import PromptCache
 from ..tokenization.tokenizer_selection import Backend, TokenizerSelection
 from .chat_model import ChatModel, Deployment
@@ -101,6 +102,39 @@ class ChatModelBuilder(abc.ABC):
         """Log why the model's prompts are not remembered; None if they are."""
         if reason is not None and self.prompt_cache is not None and self.prompt_cache.capacity:
             logger.warning("model %s: no prompt cache: %s", self.card.name(), reason)
+
+    def log_model(self, renderer: str, names: ParserNames) -> None:
+        """Log how the model is served, and a warning if no parser reads what it writes."""
+        where = "in its workers" if self.worker_card is not None else "here"
+        name = self.card.name()
+        logger.info(
+            "model %s: %s, post-processed %s, parsers %s", name, renderer, where, names.label
+        )
+        if self.worker_card is None and (unread := self._find_unread()):
+            logger.warning(
+                "model %s: its workers are plain ones, and no parser is set, so clients get the "
+                "model's %s as content; start this frontend, or the workers, with the flag",
+                name,
+                " and ".join(unread),
+            )
+
+    def _find_unread(self) -> list[str]:
+        """Return what the model writes that no parser reads, with the flag for it."""
+        names = self.configured.names
+        try:
+            evidence = read_evidence(self.path, self.flags.chat_template)
+        except SetupError:
+            return []
+        tools = detect_tool_calls(evidence).format
+        reasoning = detect_reasoning(evidence, tool_format(names.tool_call or "") or tools).format
+        return [
+            f"{what} ({flag} {found.name})"
+            for what, flag, name, found in (
+                ("reasoning", REASONING_FLAG, names.reasoning, reasoning),
+                ("tool calls", TOOL_CALL_FLAG, names.tool_call, tools),
+            )
+            if found is not None and not name
+        ]
 
     def call_policy(self) -> CallPolicy:
         """Return when calls are held to a grammar of the model's own syntax."""

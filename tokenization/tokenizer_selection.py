@@ -55,6 +55,12 @@ class TokenizerSelection(msgspec.Struct, frozen=True):
     module: str | None = None
     class_name: str | None = None
 
+    @property
+    def label(self) -> str:
+        """The selection for log lines, or "default"."""
+        named = f" {self.module}:{self.class_name}" if self.module else ""
+        return f"{self.backend}{named}" if self.backend else "default"
+
     def check(self, module_name: str = MODULE_FLAG, class_name: str = CLASS_FLAG) -> None:
         """Raise `SetupError` unless a class is named if, and only if, the back end is "python".
 

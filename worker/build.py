@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import logging
 
 import msgspec
 
+from ..base.flags import OFF, ON
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import uses_native
 from ..recording.flags import RecordSettings
@@ -15,17 +17,20 @@ from ..recording.redaction import Redactor
 from ..recording.writer import RecordingWriter
 from ..tokenization.detokenizer import DetokenizerFactory
 from .backend import InlineBackend
-from .flags import WorkerSettings
+from .flags import MS_PER_S, WorkerSettings
 from .metrics import WorkerMetrics
 from .pool import PoolSupervisor
 from .request_check import show_refusal
 from .request_stream import WorkerPostprocessor
 from .stock_frontends import build_stock_postprocessor, find_markers
 
+logger = logging.getLogger(__name__)
+
 
 def build_postprocessors(
     settings: WorkerSettings,
     parsers: ParserFactory,
+    tokenizer: object,
     detokenizers: DetokenizerFactory,
     pool: PoolSupervisor | None,
     model: RecordedModel,
@@ -35,12 +40,21 @@ def build_postprocessors(
     """Return the post-processors for Backedge's and for stock frontends; None: not wanted.
 
     pool: None to post-process in this process. model: without parsers and version of Backedge.
-    in_rust: the parsers of stock frontends.
+    in_rust: the parsers of stock frontends. tokenizer: named in the log.
+    Logs what this worker does.
     """
-    metrics.pool = pool
+    metrics.pool, metrics.engine = pool, model.engine
     inline = (detokenizers, parsers, settings.delays, settings.on_error, metrics.report)
     kind = "native" if uses_native(settings.parsers, settings.names) else "linear"
     model = msgspec.structs.replace(model, parsers=settings.names, kind=kind)
+    processes = 0 if pool is None else pool.settings.processes
+    logger.info(
+        "backedge %s post-processes in this worker of %s %s: %s",
+        importlib.metadata.version("backedge"),
+        model.engine,
+        model.engine_version,
+        describe_settings(settings, f"{kind} parsers {parsers.name}", tokenizer, processes),
+    )
     recorder = build_recorder(settings.record, model, detokenizers, metrics)
     own = WorkerPostprocessor(
         pool or InlineBackend(*inline),
@@ -54,6 +68,23 @@ def build_postprocessors(
     markers = find_markers(in_rust, settings.names)
     return own, build_stock_postprocessor(
         detokenizers, markers, settings.delays, metrics, show_refusal, recorder
+    )
+
+
+def describe_settings(
+    settings: WorkerSettings, parsers: str, tokenizer: object, processes: int
+) -> str:
+    """Return what the flags select, for the log. parsers: their kind and names."""
+    delays = msgspec.structs.asdict(settings.delays).items()
+    where = f"in {processes} processes" if processes else "inline"
+    record = settings.record
+    return (
+        f"{parsers}, detokenizer {settings.detokenizer}, tokenizer {type(tokenizer).__module__}."
+        f"{type(tokenizer).__qualname__}, {where}, on error {settings.on_error}, "
+        f"malformed calls {settings.malformed_calls}, merge delays "
+        f"{' '.join(f'{name} {seconds * MS_PER_S:g} ms' for name, seconds in delays)}, "
+        f"stock frontends {ON if settings.stock_frontends else OFF}, "
+        f"recordings {'none' if record is None else record.folder}"
     )
 
 

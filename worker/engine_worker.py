@@ -220,27 +220,12 @@ class Worker(abc.ABC, Generic[HandlerT]):
         self._postprocessor, self._stock = build_postprocessors(
             settings,
             self.parsers,
+            tokenizer,
             detokenizers,
             self._pool,
             model_on_record,
             self.parsers_in_rust,
             self.metrics,
-        )
-        self._log_setup(tokenizer, processes, is_native=is_native)
-
-    def _log_setup(self, tokenizer: object, processes: int, *, is_native: bool) -> None:
-        settings = self.settings
-        logger.info(
-            "post-processing in this worker: %s parsers %s, detokenizer %s, tokenizer %s.%s, %s, "
-            "on error %s, merge delays %s",
-            "native" if is_native else "linear",
-            self.parsers.name,
-            settings.detokenizer,
-            type(tokenizer).__module__,
-            type(tokenizer).__qualname__,
-            f"in {processes} processes" if processes else "inline",
-            settings.on_error,
-            settings.delays,
         )
 
     def _build_pool(

@@ -15,6 +15,7 @@ from ..base.errors import ParserFailedError
 from ..engines.dynamo.metrics import (
     Collector,
     MetricFamily,
+    build_info,
     count_recordings,
     counter,
     family,
@@ -57,13 +58,15 @@ class WorkerMetrics(Collector):
 
     outputs, tokens: of the engine; `RequestPump` adds to them directly, because a call per
         output would cost too much.
-    parsers_name: the value of the label `parser`. pool: None for a worker without one.
+    engine, parsers_name: the values of the labels `engine` and `parser`.
+    pool: None for a worker without one.
     recordings: their counts by result.
     """
 
     def __init__(self) -> None:
         self.outputs = 0
         self.tokens = 0
+        self.engine = "none"
         self.parsers_name = "none"
         self.pool: PoolSupervisor | None = None
         self.recordings = RecordingCounts()
@@ -108,6 +111,7 @@ class WorkerMetrics(Collector):
     @override
     def collect(self) -> Iterable[MetricFamily]:
         return [
+            build_info(self.engine),
             *self._traffic(),
             *self._latency(),
             *self._cost(),

@@ -253,8 +253,10 @@ def _check_parser(
 ) -> Iterator[Finding]:
     """Check a parser's name for the model."""
     yield from _check_name(kind, name, detection)
-    if not name and is_on and detection.format is not None:
-        yield Finding("warning", kind.topic, kind.unread, f"{kind.flag} {detection.format.name}")
+    if not name and detection.format is not None:
+        where = "" if is_on else " on the frontend, which post-processes for plain workers"
+        fix = f"{kind.flag} {detection.format.name}{where}"
+        yield Finding("warning", kind.topic, kind.unread, fix)
     format_ = kind.find(name) if name and name != AUTO else None
     if format_ is None or name is None:
         return

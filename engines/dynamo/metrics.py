@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import importlib.metadata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
@@ -46,6 +47,14 @@ def counter(name: str, help_: str, values: Values[Label], label: str = "") -> Me
 def gauge(name: str, help_: str, values: Values[Label], label: str = "") -> MetricFamily:
     """Return a gauge; otherwise as `counter`."""
     return _add_values(family("Gauge", name, help_, [label] if label else []), values)
+
+
+def build_info(engine: str) -> MetricFamily:
+    """Return the metric of a process's version. engine: the worker's; "none" in a frontend."""
+    said = "Always 1; the labels have the version of Backedge, and the worker's engine."
+    info = family("Gauge", "build_info", said, ["version", "engine"])
+    info.add_metric([importlib.metadata.version("backedge"), engine], 1)
+    return info
 
 
 def count_recordings(counts: RecordingCounts) -> list[MetricFamily]:

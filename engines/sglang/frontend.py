@@ -80,7 +80,7 @@ class SglangModelBuilder(ChatModelBuilder):
         )
         preprocessor = PromptPreprocessor(prompts, folder, self.prompt_queue, self.context_length)
         factories = detokenizers(tokenizer), parsers.build("sglang", tokenizer)
-        logger.info("model %s: SGLang renders, parsers %s", self.card.name(), parsers)
+        self.log_model("SGLang renders", parsers.names)
         return ChatModel(self.deployment, preprocessor, lambda: factories)
 
     def _load_tokenizer(self) -> TemplateTokenizer:

@@ -76,12 +76,7 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
             self.context_length,
             may_block=self.selection.backend == "python",
         )
-        logger.info(
-            "model %s: rendered without an engine, %s, parsers %s",
-            self.card.name(),
-            self.selection,
-            names,
-        )
+        self.log_model(f"rendered without an engine, tokenizer {self.selection.label}", names)
         return ChatModel(self.deployment, preprocessor, local_factories)
 
     def _load_files(self, engine: str) -> ModelPrompts | PythonPrompts:

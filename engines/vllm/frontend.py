@@ -77,7 +77,7 @@ class VllmModelBuilder(ChatModelBuilder):
     @override
     async def build(self) -> ChatModel:
         parsers = self.usable_parsers(INSTALLED)
-        logger.info("model %s: vLLM renders, parsers %s", self.card.name(), parsers)
+        self.log_model("vLLM renders", parsers.names)
         processor = await self._build_processor(parsers.names)
         renderer = processor.input_processor.renderer
         await asyncio.to_thread(self._replace_rendering, processor)

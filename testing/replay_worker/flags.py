@@ -6,6 +6,7 @@ import argparse
 import functools
 import importlib.metadata
 import importlib.util
+import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -44,6 +45,8 @@ from ..transcripts import EXAMPLES, Prompts, Recordings, read_transcripts
 from .engine import ReplayEngine
 from .outputs import RecordedOutputs, RecordedRequests
 from .worker import ReplayModel, ReplayWorker
+
+logger = logging.getLogger(__name__)
 
 # The flags of a vLLM worker that make sense without an engine.
 WORKER_FLAGS = (
@@ -156,6 +159,8 @@ def build_worker(
         dyn_reasoning_parser=flags.dyn_reasoning_parser,
     )
     if flags.plain:
+        logger.info("backedge %s, a plain replay worker: frontends post-process", version)
+        metrics.engine = "replay"
         return ReplayWorker(engine, None), model
     return ReplayWorker(engine, *build_postprocessing(flags, names, files, metrics)), model
 
@@ -172,6 +177,7 @@ def build_postprocessing(
     return build_postprocessors(
         settings,
         choose_parsers(settings.parsers, names, tokenizer, native),
+        tokenizer,
         detokenizers(tokenizer),
         None,
         RecordedModel(path=path, engine="replay", engine_version=version),

@@ -32,12 +32,15 @@ def test_what_is_our_fault_is_503_and_logged(error, caplog):
     [
         (RequestError("n", "must be 1"), "`n` must be 1"),
         (HttpError(400, "Validation: n"), "Validation: n"),
-        (ValueError("vLLM's check"), "vLLM's check"),
+        (ValueError("vLLM's check\nof two lines"), "vLLM's check"),
     ],
 )
-def test_what_is_the_requests_fault_is_400_with_the_text(error, text):
+def test_what_is_the_requests_fault_is_400_with_the_text_in_one_line(error, text, caplog):
     with pytest.raises(InvalidArgument, match=text), as_http_errors():
         raise error
+    [line] = caplog.messages
+    assert line.startswith(f"a request gets 400: {text}")
+    assert "\n" not in line
 
 
 def test_other_http_errors_keep_their_code():

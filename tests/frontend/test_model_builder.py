@@ -66,6 +66,30 @@ def test_the_flag_chooses_between_linear_parsers_and_an_engines(flags, installed
     assert parsers.native is native
 
 
+PARSERS = {"tool_call_parser": "hermes", "reasoning_parser": "qwen3"}
+# worker's card, the frontend's flags, the registered names, what the warning names
+UNREAD = [
+    (None, {}, {}, ["reasoning (--reasoning-parser qwen3)", "tool calls (--tool-call-parser"]),
+    (None, {"reasoning_parser": "qwen3"}, {}, ["the model's tool calls (--tool-call-parser"]),
+    (None, {"tool_call_parser": "hermes"}, {}, ["the model's reasoning (--reasoning-parser"]),
+    (None, PARSERS, {}, []),
+    (None, {}, PARSERS, []),
+    (WorkerCard(engine="vllm", engine_version="1"), {}, {}, []),
+]
+
+
+@pytest.mark.parametrize(("card", "flags", "registered", "parts"), UNREAD)
+def test_what_no_parser_reads_is_one_warning(card, flags, registered, parts, caplog):
+    built = builder(card, registered, chat_template=None, **flags)
+    with caplog.at_level("INFO"):
+        built.log_model("rendered", built.configured.names)
+    first, *warnings = caplog.messages
+    where = "in its workers" if card else "here"
+    assert first.startswith(f"model tiny: rendered, post-processed {where}, parsers ")
+    assert len(warnings) == bool(parts)
+    assert all(part in warnings[0] for part in parts)
+
+
 def test_a_name_that_only_an_engine_has_is_refused_without_it():
     with pytest.raises(UnknownParserError, match="hermes"):
         builder(tool_call_parser="of_its_own").usable_parsers()

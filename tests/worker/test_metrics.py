@@ -1,6 +1,7 @@
 """What each metric says after requests of each kind."""
 
 import asyncio
+import importlib.metadata
 import itertools
 import re
 from dataclasses import dataclass, field
@@ -439,6 +440,8 @@ LABELS = {
     "stage": set(STAGES),
     "state": {"serving", "starting"},
     "parser": {"none"},
+    "engine": {"none"},
+    "version": {importlib.metadata.version("backedge")},
     "le": {*map(str, WAIT_BUCKETS_S), "+Inf"},
 }
 

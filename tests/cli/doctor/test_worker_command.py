@@ -153,13 +153,25 @@ def test_dynamos_sglang_worker_takes_one_of_two_flags() -> None:
     assert finding.topic == "stock frontends"
 
 
+IN_RUST = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
+
+
 def test_without_the_switch_its_flags_have_no_effect() -> None:
-    [(severity, _, text)] = check("--postprocess-latency", "lowest")
+    [(severity, _, text)] = check("--postprocess-latency", "lowest", *IN_RUST)
     assert severity == "warning"
     assert "--postprocess-latency has no effect" in text
     assert "add --vllm-processing" in text
-    [(severity, *_)] = check()
+    [(severity, *_)] = check(*IN_RUST)
     assert severity == "note"
+
+
+def test_a_plain_worker_without_parsers_leaks_reasoning_and_calls() -> None:
+    _, *found = check()
+    assert [(severity, topic) for severity, topic, _ in found] == [
+        ("warning", "tool calls"),
+        ("warning", "reasoning"),
+    ]
+    assert all("on the frontend" in text for *_, text in found)
 
 
 def test_a_model_that_does_not_reason_has_no_content_with_a_reasoning_parser(tmp_path) -> None:

@@ -69,6 +69,20 @@ def test_it_refuses_what_all_workers_refuse_that_post_process():
     assert generate(build("--plain")[0], dict(asked))
 
 
+def test_its_first_line_has_what_matters_and_no_repr(caplog):
+    with caplog.at_level("INFO"):
+        build("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
+        build("--plain")
+    [line] = [text for text in caplog.messages if "post-processes in this worker" in text]
+    assert line == (
+        f"backedge {OWN} post-processes in this worker of replay {OWN}: linear parsers "
+        "qwen3+hermes, detokenizer table, tokenizer tokenizers.Tokenizer, inline, on error "
+        "degrade, malformed calls open, merge delays content 100 ms reasoning 200 ms tools 500 ms "
+        "tokens 1000 ms, stock frontends on, recordings none"
+    )
+    assert f"backedge {OWN}, a plain replay worker: frontends post-process" in caplog.messages
+
+
 UNKNOWN = {"token_ids": [1, 2, 3]}
 # flags, what is asked, part of the message
 REFUSED = [
