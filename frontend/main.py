@@ -10,7 +10,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 
@@ -29,21 +29,15 @@ from ..recording.flags import RecordSettings, read_record_settings
 from ..tokenization import tokenizer_selection as tokenizer_flags
 from ..tokenization.prompt_encoder import BYTES_PER_MB, PromptCache
 from ..tokenization.tokenizer_selection import BACKEND_FLAG, Backend, is_installed
+from .handover import CHAT_PROCESSOR_FLAG, PROCESSING
 from .turns import flags as turn_flags
 
 logger = logging.getLogger(__name__)
 
 ENGINES: tuple[Backend, ...] = ("vllm", "sglang")
-CHAT_PROCESSOR_FLAG = "--dyn-chat-processor"
 ENGINE_FACTORY_FLAG = "--engine-factory"
 PARSERS_FLAG = "--postprocess-parsers"
 PROMPT_CACHE_FLAG = "--prompt-cache-mb"
-# Flags of workers and of `dynamo.frontend --dyn-chat-processor vllm`. This frontend
-# post-processes anyway.
-PROCESSING_FLAGS = tuple(
-    "--vllm-processing --sglang-processing --trtllm-processing "
-    "--native-framework-processing".split()
-)
 HELP_FLAGS = {"-h", "--help"}
 
 
@@ -66,7 +60,11 @@ PARSERS = flag(
 )
 # The flags of this frontend alone.
 FLAGS = (
-    flag(CHAT_PROCESSOR_FLAG, dest="processor", help=f"'vllm' is the same as {BACKEND_FLAG} vllm."),
+    flag(
+        CHAT_PROCESSOR_FLAG,
+        dest="processor",
+        help=f"'vllm' and 'sglang' are the same as {BACKEND_FLAG} vllm and sglang.",
+    ),
     flag(
         ENGINE_FACTORY_FLAG,
         dest="user_engine",
@@ -89,12 +87,7 @@ FLAGS = (
         metavar="MB",
         help=f"Memory of the prompt cache of all models, {PROMPT_CACHE_MB} by default; 0: none.",
     ),
-    flag(
-        *PROCESSING_FLAGS,
-        action="store_true",
-        dest="processing",
-        help="Accepted, because workers have it: this frontend post-processes anyway.",
-    ),
+    PROCESSING,
 )
 # Our defaults for Dynamo's own variables; values that the user sets are kept.
 ENVIRONMENT = {
@@ -234,17 +227,17 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
 
 
 def _select_tokenizer(parsed: argparse.Namespace) -> tokenizer_flags.TokenizerSelection:
-    """Return the tokenizer selected by the flags, including `--dyn-chat-processor vllm`."""
-    if parsed.processor not in (None, "vllm"):
+    """Return the tokenizer selected by the flags, including `--dyn-chat-processor`."""
+    if parsed.processor not in (None, *ENGINES):
         raise SystemExit(
             f"{CHAT_PROCESSOR_FLAG} {parsed.processor!r}: backedge.frontend renders and tokenizes "
             f"itself; leave the flag out, choose a back end with {BACKEND_FLAG}, or run "
             "python -m dynamo.frontend."
         )
-    if parsed.processor is not None and parsed.tokenizer_backend not in (None, "vllm"):
+    if parsed.processor is not None and parsed.tokenizer_backend not in (None, parsed.processor):
         raise SystemExit(
-            f"{CHAT_PROCESSOR_FLAG} vllm means {BACKEND_FLAG} vllm, but {BACKEND_FLAG} is "
-            f"{parsed.tokenizer_backend!r}; leave one of the two flags out."
+            f"{CHAT_PROCESSOR_FLAG} {parsed.processor} means {BACKEND_FLAG} {parsed.processor}, "
+            f"but {BACKEND_FLAG} is {parsed.tokenizer_backend!r}; leave one of the two flags out."
         )
     parsed.tokenizer_backend = parsed.tokenizer_backend or parsed.processor
     with exiting(prefix=""):
@@ -274,12 +267,11 @@ def build_engine_factory(
     config: FrontendConfig,
     flags: argparse.Namespace,
     *,
-    frontend_flags: FrontendFlags | None = None,
+    frontend_flags: FrontendFlags,
     recorded: RecordedRuntime | None = None,
 ) -> object:
     """Build our engine factory, which replaces Dynamo's `setup_engine_factory` and SGLang's.
 
-    frontend_flags: None in `dynamo.frontend --vllm-processing`, where `flags` contain them.
     recorded: the runtime that Dynamo has created.
     After this call Dynamo imports its processor and builds its HTTP service, and reads the
     environment variables.
@@ -294,10 +286,6 @@ def build_engine_factory(
 
     check_config(config)
     with exiting(prefix=""):
-        if frontend_flags is None:
-            tokenizer = tokenizer_flags.parse_tokenizer_flags(flags)
-            record = read_record_settings(flags)
-            frontend_flags = FrontendFlags(tokenizer, None, [], record=record)
         if frontend_flags.parsers is not None:
             flags.postprocess_parsers = frontend_flags.parsers
         check_model_flags(flags, frontend_flags.tokenizer.backend)
@@ -375,24 +363,3 @@ def check_model_flags(flags: argparse.Namespace, backend: Backend | None) -> Non
         load_engine_module("vllm", "frontend").check_template_name(given)
     else:
         compile_template(read_template_file(given))
-
-
-def watch_engine_factory() -> None:
-    """Use Backedge's factory in `dynamo.frontend --dyn-chat-processor vllm --vllm-processing`.
-
-    Entry point `vllm.general_plugins`: vLLM calls it in all its processes; it only has an
-    effect in Dynamo's frontend.
-    """
-    dynamo_main: Any = sys.modules.get("dynamo.frontend.main")
-    if dynamo_main is None or hasattr(dynamo_main.setup_engine_factory, "__wrapped__"):
-        return
-    original: SetupFunction = dynamo_main.setup_engine_factory
-    if getattr(original, "func", original) is build_engine_factory:
-        return  # `main` has replaced it
-
-    @functools.wraps(original)
-    def setup(config: FrontendConfig, vllm_flags: argparse.Namespace) -> object:
-        uses_backedge = getattr(vllm_flags, "vllm_processing", False)
-        return (build_engine_factory if uses_backedge else original)(config, vllm_flags)
-
-    dynamo_main.setup_engine_factory = setup

@@ -320,17 +320,6 @@ def engine_names(flag: str) -> tuple[str, ...]:
     return () if shared is None else shared.choices
 
 
-def add_other_switches(parser: argparse.ArgumentParser) -> None:
-    """Add the other engines' switches to vLLM's: Dynamo's frontend serves all engines."""
-    own = enabling_flags("vllm")
-    others = [enabling_flags(engine)[0] for engine in get_args(Engine)]
-    switches = [flag for flag in others if flag not in own]
-    found = read_variable(switches, {"action": "store_true"})
-    if found:
-        parser.set_defaults(vllm_processing=found["default"])
-    parser.add_argument(*switches, action="store_true", dest="vllm_processing")
-
-
 def keep_engine_choices(arguments: argparse.Namespace) -> None:
     """Reduce `arguments` to choices that the engine knows.
 

@@ -17,7 +17,6 @@ from types import ModuleType
 
 from typing_extensions import override
 
-FRONTEND = "dynamo.frontend.main"
 SERVER_ARGS = "sglang.srt.server_args"
 TRTLLM_PACKAGE = "dynamo.trtllm"
 # Its loading follows that of the module with Dynamo's flags, which imports torch.
@@ -55,11 +54,8 @@ def with_flags(add_cli_args: AddFlags) -> AddFlags:
         from . import flags
 
         extended = add_cli_args(parser)
-        if not has_engine("vllm"):
-            return extended
-        flags.add_flags(extended, "vllm")
-        if FRONTEND in sys.modules:
-            flags.add_other_switches(extended)
+        if has_engine("vllm"):
+            flags.add_flags(extended, "vllm")
         return extended
 
     return add_all

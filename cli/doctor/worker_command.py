@@ -18,7 +18,8 @@ from ...base.errors import (
     UnknownParserError,
     shorten,
 )
-from ...frontend.main import PROCESSING_FLAGS, parse_flags
+from ...frontend.handover import PROCESSING
+from ...frontend.main import parse_flags
 from ...offline.contracts import suggest
 from ...parsers.api import Engine, native_parsers
 from ...parsers.base import ParserNames, ParserRequest
@@ -114,7 +115,7 @@ def check_misspelt(arguments: Sequence[str]) -> None:
 
     Only names like no engine's are compared: vLLM's --tokenizer-mode is no --tokenizer-module.
     """
-    known = {name for names, _ in list_flags("vllm") for name in names} | {*PROCESSING_FLAGS}
+    known = {name for names, _ in list_flags("vllm") for name in names} | {*PROCESSING[0]}
     ours = [name for name in known if name.startswith(OURS) or name.endswith(SWITCH)]
     for name in (argument.partition("=")[0] for argument in arguments):
         cutoff = 0.0 if name.startswith(OURS) else 0.85

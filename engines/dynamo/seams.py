@@ -59,7 +59,7 @@ text async_main ` setup_engine_factory(` ` setup_sglang_engine_factory(` `).chat
     of: dynamo.frontend.main:
     why: Dynamo has no hook for an engine factory of another package
     without: Dynamo's own chat processor answers requests
-    used_in: frontend/main.py:main frontend/main.py:watch_engine_factory
+    used_in: frontend/main.py:main
 replaced dynamo.frontend.main:DistributedRuntime
     why: a process has one runtime, and Dynamo passes it to no factory
     without: engines of users and the frontend's metrics have no runtime

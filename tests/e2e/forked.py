@@ -73,4 +73,5 @@ def run(command: Sequence[str], log: Path, environment: dict[str, str]) -> None:
     os.dup2(output, 2)
     _, module, *arguments = command
     sys.argv = [module, *arguments]
+    sys.orig_argv = [sys.executable, "-m", *sys.argv]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

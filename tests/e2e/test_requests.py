@@ -251,7 +251,8 @@ def test_dynamos_own_metrics_count_every_token(client: Client, fleet: Fleet, str
 def test_dynamos_frontend_with_the_flag_is_the_same(
     fleet: Fleet, flag: str, command: tuple[str, ...], processor: str
 ) -> None:
-    frontend = fleet.stack.frontend(flag, command=command, DYN_CHAT_PROCESSOR=processor)
+    flags = (flag, "--allow-tokenizer-module", "any.module")  # known to ours alone
+    frontend = fleet.stack.frontend(*flags, command=command, DYN_CHAT_PROCESSOR=processor)
     fleet.stack.wait_for_model(frontend, BACKEDGE_MODEL)
     # The stock frontend stops in the middle of this one's reasoning.
     transcript = TRANSCRIPTS["stop_in_reasoning"]

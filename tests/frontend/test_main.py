@@ -1,22 +1,22 @@
 """The frontend's own flags, and what Dynamo is asked for."""
 
 import argparse
-import functools
 import gc
 import os
 import socket
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from backedge.base.errors import SetupError
 from backedge.frontend import main
+from backedge.frontend.handover import PROCESSING
 from backedge.recording.flags import RecordSettings
 from backedge.tokenization.tokenizer_selection import TokenizerSelection
 
 TEMPLATE = Path(__file__).parents[2] / "examples/tiny_model/chat_template.jinja"
+SWITCHES = PROCESSING[0]
 LINEAR = ["--postprocess-parsers", "linear"]
 # arguments, engines that are there, back end, whose command line, what is left for Dynamo
 FLAGS = [
@@ -35,11 +35,12 @@ FLAGS = [
     ),
     (["--tokenizer-backend", "vllm"], "vllm", "vllm", "vllm", []),
     (["--dyn-chat-processor", "vllm"], "vllm", "vllm", "vllm", []),
+    (["--dyn-chat-processor", "sglang", "--x"], "sglang", "sglang", "sglang", ["--x"]),
     (LINEAR, "vllm", None, "vllm", LINEAR),
-    *(([flag], "vllm sglang", None, "vllm", []) for flag in main.PROCESSING_FLAGS),
-    *(([flag], "sglang", None, "sglang", []) for flag in main.PROCESSING_FLAGS),
-    *(([flag], "", None, "sglang", []) for flag in main.PROCESSING_FLAGS),
-    ([*main.PROCESSING_FLAGS, "--x"], "", None, "sglang", ["--x"]),
+    *(([flag], "vllm sglang", None, "vllm", []) for flag in SWITCHES),
+    *(([flag], "sglang", None, "sglang", []) for flag in SWITCHES),
+    *(([flag], "", None, "sglang", []) for flag in SWITCHES),
+    ([*SWITCHES, "--x"], "", None, "sglang", ["--x"]),
     (LINEAR, "", None, "sglang", []),
 ]
 
@@ -58,7 +59,8 @@ def test_what_is_asked_of_a_frontend(installed, arguments, engines, backend, pro
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--dyn-chat-processor", "sglang"],
+        ["--dyn-chat-processor", "sglang"],  # which is not installed
+        ["--dyn-chat-processor", "dynamo"],
         ["--dyn-chat-processor", "vllm", "--tokenizer-backend", "huggingface"],
         ["--tokenizer-backend", "huggingface", "--postprocess-parsers", "native"],
         ["--tokenizer-backend", "sglang"],
@@ -137,40 +139,6 @@ def model_flags(**fields):
     return argparse.Namespace(
         **{"tool_call_parser": None, "reasoning_parser": None, "chat_template": None, **fields}
     )
-
-
-@pytest.fixture
-def dynamo_main(monkeypatch):
-    """Stand in for Dynamo's frontend, whose own factory is "Dynamo's"."""
-    module: Any = ModuleType("dynamo.frontend.main")
-    module.setup_engine_factory = lambda config, flags: "Dynamo's"
-    monkeypatch.setitem(sys.modules, "dynamo.frontend.main", module)
-    return module
-
-
-@pytest.mark.parametrize(("flag", "factory"), [(True, "Backedge's"), (False, "Dynamo's")])
-def test_the_flag_of_dynamos_frontend_chooses_the_factory(monkeypatch, dynamo_main, flag, factory):
-    monkeypatch.setattr(main, "build_engine_factory", lambda config, flags: "Backedge's")
-    main.watch_engine_factory()
-    flags = argparse.Namespace(vllm_processing=flag)
-    assert dynamo_main.setup_engine_factory(config(), flags) == factory
-
-
-def test_the_factory_is_replaced_once(dynamo_main):
-    main.watch_engine_factory()
-    replaced = dynamo_main.setup_engine_factory
-    main.watch_engine_factory()
-    assert dynamo_main.setup_engine_factory is replaced
-    dynamo_main.setup_engine_factory = functools.partial(main.build_engine_factory)
-    kept = dynamo_main.setup_engine_factory
-    main.watch_engine_factory()
-    assert dynamo_main.setup_engine_factory is kept
-
-
-def test_outside_of_dynamos_frontend_nothing_happens(monkeypatch):
-    monkeypatch.delitem(sys.modules, "dynamo.frontend.main", raising=False)
-    main.watch_engine_factory()
-    assert "dynamo.frontend.main" not in sys.modules
 
 
 @pytest.fixture

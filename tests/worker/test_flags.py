@@ -274,16 +274,6 @@ def test_an_engine_s_own_flag_takes_the_variable(monkeypatch: pytest.MonkeyPatch
     assert theirs.parse_args([]).reasoning_parser == "theirs"
 
 
-@pytest.mark.parametrize("switch", ["BACKEDGE_SGLANG_PROCESSING", "BACKEDGE_TRTLLM_PROCESSING"])
-def test_a_frontend_takes_the_switch_of_any_engine(
-    switch: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(switch, "on")
-    frontend = parser()
-    flags.add_other_switches(frontend)
-    assert frontend.parse_args([]).vllm_processing is True
-
-
 @pytest.mark.parametrize("latency", MERGE_DELAYS)
 def test_the_help_names_the_delays(latency: Any) -> None:
     text = " ".join(parser().format_help().split())

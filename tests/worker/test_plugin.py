@@ -1,19 +1,12 @@
-"""How the flags get into the command lines of workers, and of Dynamo's frontend."""
+"""How the flags get into the command lines of workers."""
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
-from types import ModuleType
-from typing import get_args
 
 import pytest
 from backedge.base.engines import has_engine
-from backedge.parsers.api import Engine
-from backedge.worker import plugin
-from backedge.worker.flags import enabling_flags
-from vllm.engine.arg_utils import EngineArgs
 
 # What is run in a fresh process, and what it prints.
 OURS = "print(sorted(name for name in sys.modules if name.startswith('backedge.')))"
@@ -87,22 +80,3 @@ def test_how_the_flags_get_in(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == printed
-
-
-@pytest.mark.parametrize("is_frontend", [True, False])
-@pytest.mark.parametrize("engine", get_args(Engine))
-def test_dynamos_frontend_takes_the_switches_of_all_engines(
-    engine: Engine, is_frontend: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "dynamo.vllm.args", raising=False)
-    if is_frontend:
-        monkeypatch.setitem(sys.modules, plugin.FRONTEND, ModuleType(plugin.FRONTEND))
-    else:
-        monkeypatch.delitem(sys.modules, plugin.FRONTEND, raising=False)
-    monkeypatch.setattr(EngineArgs, "add_cli_args", staticmethod(lambda parser: parser))
-    plugin.register()
-    parser = EngineArgs.add_cli_args(argparse.ArgumentParser(exit_on_error=False))
-    for flag in enabling_flags(engine):
-        known = is_frontend or flag in enabling_flags("vllm")
-        found, rest = parser.parse_known_args([flag])
-        assert (found.vllm_processing, rest) == (known, [] if known else [flag])
