@@ -23,6 +23,7 @@ GROUPS = {
     "fleet": (
         *("test_transcripts", "test_requests", "test_errors", "test_metrics"),
         *("test_native_parsers", "test_pool", "test_plugin", "test_stock_frontend", "test_turns"),
+        "test_sidecar",
     ),
     "routed": ("test_bad_requests", "test_tokenizer_backends", "test_kv_routing"),
     "trtllm": ("test_trtllm", "test_trtllm_disaggregated"),

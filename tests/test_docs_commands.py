@@ -120,6 +120,8 @@ def unknown_flags(command: Command) -> list[str]:
     if module.startswith("dynamo."):
         known = ENGINE_FLAGS | ENABLING_FLAGS
         sources = [*sources, "worker", "frontend", *SHARED_FLAGS]
+    if module == "backedge.worker.sidecar":
+        known = ENABLING_FLAGS
     if module == "backedge.frontend":
         sources += list_sources("dynamo.frontend")
     return [flag for flag in command.flags if flag not in known and not knows_flag(sources, flag)]

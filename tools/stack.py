@@ -59,6 +59,8 @@ SGLANG_CPU_ENGINE = (
     *("--disable-cuda-graph", "--skip-server-warmup", "--sleep-on-idle"),
 )
 CPU_ENGINES = (CPU_ENGINE, SGLANG_CPU_ENGINE)
+# The gRPC server of engines, with packages that none of our own processes may import.
+GRPC_SERVER = ROOT / ".venv" / "grpc-server"
 # TensorRT-LLM does not run on a CPU; tests use a stand-in.
 TRTLLM_STANDIN = ("--gpus-per-node", "1", "--max-seq-len", "2048")
 STANDIN_PATH = {"PYTHONPATH": str(ROOT / "tests" / "standin")}
@@ -199,6 +201,19 @@ class Stack:
         variables = STANDIN_PATH if engine == TRTLLM_STANDIN else {}
         command = ("-m", module, *model_flags, *engine, *flags)
         return self.run_worker(command, wait=wait, **{**variables, **environment})
+
+    def grpc_vllm(self, port: int, *flags: str, engine: Sequence[str] = VLLM_ENGINE) -> Process:
+        """Start an unmodified vLLM with its gRPC server; `sidecar` is its worker."""
+        server = ("--model", str(TINY_MODEL), "--host", LOOPBACK, "--port", str(port))
+        command = ("-m", "vllm.entrypoints.launchers.grpc_server", *server, *engine, *flags)
+        variables = {**engine_environment(engine), "PYTHONPATH": str(GRPC_SERVER)}
+        return self.start(command, port, **variables)
+
+    def sidecar(self, *flags: str, name: str = MODEL_NAME, **environment: str) -> Process:
+        """Start a worker beside an engine; do not wait for it. flags: --engine and more."""
+        model_flags = ("--model", str(TINY_MODEL), "--served-model-name", name)
+        command = ("-m", "backedge.worker.sidecar", *model_flags, *flags)
+        return self.run_worker(command, wait=False, **environment)
 
     def replay(
         self,

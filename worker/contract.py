@@ -76,8 +76,13 @@ def postprocessed(
         mode = config.disaggregation_mode.value
         logger.info("a worker of mode %s generates no answers; it is not post-processed", mode)
         return engine
-    check_seams(rows_of(seams.WORKER, "worker"), seams.PACKAGES)
+    check_dynamo()
     return PostprocessedEngine(engine, ContractWorker(engine, config, settings or WorkerSettings()))
+
+
+def check_dynamo() -> None:
+    """Raise `SetupError` if the installed Dynamo lacks what post-processing needs."""
+    check_seams(rows_of(seams.WORKER, "worker"), seams.PACKAGES)
 
 
 class ContractWorker(Worker[LLMEngine]):
@@ -91,8 +96,7 @@ class ContractWorker(Worker[LLMEngine]):
     @property
     @override
     def engine_name(self) -> str:
-        name: str = type(self._engine).__name__
-        return name
+        return str(getattr(self._engine, "engine_name", type(self._engine).__name__))
 
     @property
     @override
@@ -127,7 +131,8 @@ class ContractWorker(Worker[LLMEngine]):
 
     @override
     def find_vocabulary_size(self, handler: LLMEngine) -> int | None:
-        return None
+        size: int | None = getattr(handler, "vocabulary_size", None)
+        return size
 
     @override
     def run(

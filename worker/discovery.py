@@ -16,18 +16,26 @@ class DiscoveryEntry:
     """The entry by which frontends find the worker.
 
     endpoint: None until Dynamo has built it.
-    serves: whether the worker can answer now; health checks read it as well.
+    absent: the parts without which the worker cannot answer now.
     """
 
     def __init__(self) -> None:
         self.endpoint: Endpoint | None = None
-        self.serves = True
+        self.absent: set[str] = set()
         self._is_listed = True
         self._task: asyncio.Task[None] | None = None
 
-    def update(self, serves: bool) -> None:
-        """Withdraw the entry, or register it again. Call in the event loop."""
-        self.serves = serves
+    @property
+    def serves(self) -> bool:
+        """Whether the worker can answer now; health checks read it as well."""
+        return not self.absent
+
+    def update(self, is_there: bool, part: str = "pool") -> None:
+        """Withdraw the entry, or register it again when all parts are there.
+
+        Call in the event loop.
+        """
+        (self.absent.discard if is_there else self.absent.add)(part)
         if self.endpoint is not None and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._follow(self.endpoint))
 

@@ -263,6 +263,10 @@ class Worker(abc.ABC, Generic[HandlerT]):
         self.metrics.expose(endpoint)
         self._discovery.endpoint = endpoint
 
+    def report_engine(self, is_there: bool) -> None:
+        """Withdraw the worker from discovery while its engine cannot answer."""
+        self._discovery.update(is_there, "engine")
+
     async def publish_worker_card(self, runtime_config: ModelRuntimeConfig | None) -> None:
         """Put tokenizer and worker's card on the model card, once the worker can post-process.
 
@@ -305,7 +309,9 @@ class Worker(abc.ABC, Generic[HandlerT]):
         ) -> AsyncGenerator[JsonObject, None]:
             start = functools.partial(generate, handler, request, context, *more, **options)
             if not self._discovery.serves and HEALTH_CHECK_KEY in request:
-                return push_or_pull(refuse(PoolAbsentError("the pool is absent")), response_sender)
+                return push_or_pull(
+                    refuse(PoolAbsentError("the pool or the engine is absent")), response_sender
+                )
             try:
                 check_engine_fields(request, self.find_vocabulary_size(handler))
                 postprocessor, params = self._postprocessor, read_params(request)

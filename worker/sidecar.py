@@ -1,0 +1,107 @@
+"""A worker beside an engine that runs in a container of its own, unmodified.
+
+python -m backedge.worker.sidecar --engine grpc://127.0.0.1:50051 --vllm-processing --model MODEL
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import grpc
+from dynamo.common.backend.engine import LLMEngine
+from dynamo.common.backend.run import run
+from dynamo.common.backend.worker import WorkerConfig
+from dynamo.common.configuration.groups.runtime_args import (
+    DynamoRuntimeArgGroup,
+    DynamoRuntimeConfig,
+)
+from dynamo.common.utils.runtime import parse_endpoint
+from typing_extensions import override
+
+from ..base.engines import load_engine_module
+from ..base.errors import SetupError, exiting
+from ..base.flags import Flag, add_to, flag
+from .contract import ContractWorker, PostprocessedEngine, check_dynamo, read_flags
+from .flags import parse_seconds
+from .remote_engine import CHANNEL_OPTIONS, RemoteEngine
+
+SCHEME = "grpc://"
+ENGINES = ("vllm",)
+FLAGS: tuple[Flag, ...] = (
+    flag("--engine", required=True, help="The engine's gRPC server, as grpc://HOST:PORT."),
+    flag("--model", required=True, help="Folder or name of the model that the engine serves."),
+    flag("--served-model-name", help="The name that clients use; default: --model."),
+    flag(
+        "--engine-timeout-s",
+        type=parse_seconds,
+        default=1800.0,
+        help="Seconds within which the engine must be up, its start included; default: 1800.",
+    ),
+)
+
+
+def parse_address(text: str) -> str:
+    """Return "host:port" of a URL. Raises `SetupError`."""
+    address = text.removeprefix(SCHEME)
+    host, colon, port = address.rpartition(":")
+    if address == text or not (host and colon and port.isdecimal()):
+        raise SetupError(f"--engine {text!r} is not {SCHEME}HOST:PORT.")
+    return address
+
+
+def parse_arguments(argv: list[str]) -> tuple[argparse.Namespace, WorkerConfig]:
+    """Parse the sidecar's flags and Dynamo's. Raises SystemExit for a wrong one."""
+    parser = argparse.ArgumentParser(prog="python -m backedge.worker.sidecar", allow_abbrev=False)
+    add_to(parser, FLAGS)
+    kind = parser.add_mutually_exclusive_group(required=True)
+    for engine in ENGINES:
+        help_ = f"The engine is {engine}; its outputs are post-processed here."
+        name = f"--{engine}-processing"
+        kind.add_argument(name, dest="kind", action="store_const", const=engine, help=help_)
+    DynamoRuntimeArgGroup().add_arguments(parser)
+    flags = parser.parse_args(argv)
+    runtime = DynamoRuntimeConfig.from_cli_args(flags)
+    runtime.validate()
+    if runtime.endpoint:
+        runtime.namespace, runtime.component, runtime.endpoint = parse_endpoint(runtime.endpoint)
+    config = WorkerConfig.from_runtime_config(
+        runtime, model_name=flags.model, served_model_name=flags.served_model_name
+    )
+    return flags, config
+
+
+class Sidecar(RemoteEngine):
+    """The engine of the command line."""
+
+    @classmethod
+    @override
+    async def from_args(cls, argv: list[str] | None = None) -> tuple[LLMEngine, WorkerConfig]:
+        """Build the engine that the flags name, post-processed. Raises SystemExit."""
+        return await build(argv)
+
+
+async def build(argv: list[str] | None = None) -> tuple[LLMEngine, WorkerConfig]:
+    """Build the engine that the flags name, post-processed. Raises SystemExit."""
+    with exiting():
+        settings, rest = read_flags(argv)
+        flags, config = parse_arguments(rest)
+        check_dynamo()
+        address = parse_address(flags.engine)
+        server = load_engine_module(flags.kind, "remote").connect(
+            grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        )
+        engine = Sidecar(server, flags.kind, address, config, flags.engine_timeout_s)
+        engine.thinks = settings.names.reasoning is not None
+        worker = ContractWorker(engine, config, settings)
+        engine.on_health = worker.report_engine
+        return PostprocessedEngine(engine, worker), config
+
+
+def main() -> None:
+    """Run the worker until the process is told to stop."""
+    run(Sidecar, sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()
