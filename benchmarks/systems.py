@@ -18,6 +18,7 @@ RUST, VLLM, SGLANG, SGLANG_EACH = "stock Rust", "stock vLLM", "stock SGLang", "s
 BACKEDGE, BACKEDGE_SGLANG = "backedge", "backedge sglang"
 # The same of another checkout, to compare two commits in one run.
 BACKEDGE_BESIDE = "backedge, beside"
+BACKEDGE_TURNS = "backedge, turns"
 BACKEDGE_LOWEST, BACKEDGE_HF = "backedge, lowest", "backedge, huggingface"
 # Dynamo's frontend in front of our worker.
 RUST_BACKEDGE = "stock Rust, ours"
@@ -79,6 +80,7 @@ SYSTEMS = {
     SGLANG: Recipe(SGLANG_FRONTEND, PARSERS),
     SGLANG_EACH: Recipe(SGLANG_FRONTEND, PARSERS, SHOW_EACH_TOKEN),
     BACKEDGE: backedge(),
+    BACKEDGE_TURNS: backedge("--keep-turns", "exact"),
     BACKEDGE_LOWEST: backedge(worker=("--postprocess-latency", "lowest")),
     BACKEDGE_HF: backedge("--tokenizer-backend", "huggingface"),
     BACKEDGE_SGLANG: backedge("--tokenizer-backend", "sglang"),

@@ -162,6 +162,7 @@ def _list_numbers(recording: Recording) -> Iterator[tuple[str, int, int, Iterabl
     times = [each.at_ms for each in chunks] + [each.at_ms for each in recording.sent]
     ids = [recording.prompt.tail, recording.prompt.token_ids or []]
     counts = [params.prompt_length, params.min_tokens, params.created, recording.dropped]
+    turns = [params.restored_turns, params.exact_turns]
     sizes = list(_list_sizes(recording))
     yield "n", 1, MAX_CHOICES, [params.n]
     yield "the index of a choice", 0, params.n - 1, indexes
@@ -169,6 +170,7 @@ def _list_numbers(recording: Recording) -> Iterator[tuple[str, int, int, Iterabl
     yield "the time of arrival", 0, MAX_U32, [recording.began]
     yield "a token id", 0, MAX_U32, itertools.chain.from_iterable(ids)
     yield "a number of tokens, or a time", 0, MAX_U32, counts
+    yield "a number of turns", 0, MAX_U32, turns
     yield "the number of alternatives", 0, MAX_WORKER_LOGPROBS, [params.logprobs or 0]
     yield "resumed", 0, len(chunks[0].chunk.token_ids) if chunks else 0, [recording.resumed]
     yield "the length of a text", 0, MAX_FILE_BYTES, (*sizes, sum(sizes))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ...postprocess.messages import ChoiceDelta
+from ...postprocess.messages import ChoiceDelta, PostprocessParams
 from ...recording.comparison import NOTHING, Given, find_difference, split_parts
 from ...recording.comparison import Side as Output
 from ...recording.parser_case import read_expected
@@ -70,7 +70,11 @@ class InspectedChoice(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Inspection(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """One request. note: why some data is missing; otherwise ""."""
+    """One request.
+
+    note: why some data is missing; otherwise "". turns: what the frontend has restored of earlier
+        answers; otherwise "".
+    """
 
     request: RequestRow
     source: str
@@ -79,9 +83,17 @@ class Inspection(msgspec.Struct, omit_defaults=True, kw_only=True):
     stop: list[str]
     note: str = ""
     error: str | None = None
+    turns: str = ""
     resumed: int = 0
     dropped: int = 0
     choices: list[InspectedChoice]
+
+
+def describe_turns(params: PostprocessParams) -> str:
+    """Describe what `--keep-turns` has put back into the prompt; "" if there is nothing."""
+    counts = ("reasoning", params.restored_turns), ("token ids", params.exact_turns)
+    parts = [f"{name} of {count}" for name, count in counts if count]
+    return f"restored of earlier answers: {', '.join(parts)}" if parts else ""
 
 
 def inspect_recording(chosen: Chosen, parts: Sequence[Parts], note: str = "") -> Inspection:
@@ -100,6 +112,7 @@ def inspect_recording(chosen: Chosen, parts: Sequence[Parts], note: str = "") ->
         stop=recording.params.stop,
         note=note,
         error=recording.error,
+        turns=describe_turns(recording.params),
         resumed=recording.resumed,
         dropped=recording.dropped,
         choices=[

@@ -111,6 +111,7 @@ def page_data(inspection: Inspection) -> JsonObject:
         "error": inspection.error or "",
         "note": inspection.note,
         "redacted": row.redacted,
+        "turns": inspection.turns,
         "resumed": inspection.resumed,
         "dropped": inspection.dropped,
         "promptTokens": row.prompt_tokens,

@@ -46,6 +46,8 @@ def render_text(inspection: Inspection) -> Iterator[str]:
     for note in (inspection.error, inspection.note):
         if note:
             yield click.style(f"  {escape_hidden(note)}", fg="red")
+    if inspection.turns:
+        yield f"  {inspection.turns}"
     if inspection.resumed:
         yield f"  another worker generated the first {inspection.resumed} tokens"
     if inspection.dropped:

@@ -49,6 +49,7 @@ class Conversation(msgspec.Struct):
     beginning, begun_reasoning: the answer's content and reasoning that the request contains.
     prompt_length, prompt_digest: of the prompt's token ids before the answer; known if `exact`.
     begun: the token ids of `beginning`, at the prompt's end.
+    restored: number of turns whose reasoning was put back. spliced: of those whose token ids were.
     """
 
     exact: bool
@@ -59,6 +60,8 @@ class Conversation(msgspec.Struct):
     prompt_length: int = 0
     prompt_digest: bytes = b""
     begun: bytes = b""
+    restored: int = 0
+    spliced: int = 0
 
 
 class TurnKeeper:
@@ -132,7 +135,7 @@ class TurnKeeper:
     def _restore(
         self, request: ChatRequest, digests: list[bytes], *, exact: bool
     ) -> Conversation | None:
-        repeated = []
+        known = Conversation(exact, digests[-1], [])
         messages = zip(request.messages, request.raw["messages"], digests[1:], strict=True)
         for message, raw, digest in messages:
             if message.role != "assistant":
@@ -141,18 +144,20 @@ class TurnKeeper:
             if turn is None:
                 self._miss("unknown")
                 continue
-            repeated.append(RepeatedTurn(message, turn))
+            known.repeated.append(RepeatedTurn(message, turn))
             if turn.reasoning and message.reasoning_content is None:
                 message.reasoning_content = raw["reasoning_content"] = turn.reasoning
-                self._store.counts.restored += 1
+                known.restored += 1
+        self._store.counts.restored += known.restored
         if not request.continue_final_message:
-            return Conversation(exact, digests[-1], repeated)
+            return known
         last = request.messages[-1]
         begun = last.reasoning_content or ""
         if not isinstance(last.content, str) or not isinstance(begun, str) or last.tool_calls:
             self._miss("continued")
             return None
-        return Conversation(exact, digests[-2], repeated, last.content, begun)
+        known.digest, known.beginning, known.begun_reasoning = digests[-2], last.content, begun
+        return known
 
     async def splice(
         self,
@@ -163,8 +168,10 @@ class TurnKeeper:
     ) -> PostprocessParams:
         """Put the generated token ids of earlier answers into the prompt, in `preprocessed`.
 
-        Returns `params` with the prompt's new length. Raises as `PromptQueue.run`.
+        Returns `params` with the prompt's new length and what was restored. Raises as
+        `PromptQueue.run`.
         """
+        params = msgspec.structs.replace(params, restored_turns=conversation.restored)
         if not conversation.exact:
             return params
         if "multi_modal_data" in preprocessed:
@@ -178,7 +185,10 @@ class TurnKeeper:
         limits = preprocessed["stop_conditions"]
         if request.max_output_tokens is None and limits["max_tokens"] is not None:
             limits["max_tokens"] -= len(token_ids) - len(before)
-        return msgspec.structs.replace(params, prompt_length=len(token_ids))
+        self._store.counts.spliced += conversation.spliced
+        return msgspec.structs.replace(
+            params, prompt_length=len(token_ids), exact_turns=conversation.spliced
+        )
 
     def _splice(
         self, conversation: Conversation, params: PostprocessParams, token_ids: list[int]
@@ -209,7 +219,7 @@ class TurnKeeper:
                     self._miss("answer")
                     continue
                 token_ids = token_ids[:start] + generated + token_ids[end:]
-            self._store.counts.spliced += 1
+            conversation.spliced += 1
         start = self._find_start(conversation.beginning, token_ids)
         if start < done:
             self._miss("continued")

@@ -106,6 +106,7 @@ function showNotes(parent, choice, goTo) {
   if (DATA.error) note(DATA.error, true);
   for (const side of choice.sides) for (const failure of side.failures) note(failure, true);
   if (DATA.redacted) note("The recording is redacted: words are replaced by placeholders; markers and structure are kept.");
+  if (DATA.turns) note(DATA.turns);
   if (DATA.resumed) note(`The first ${integer(DATA.resumed)} tokens are another worker's, which died.`);
   if (DATA.dropped) note(`${integer(DATA.dropped)} further tokens were not recorded.`);
   if (choice.leftOut) note(`${integer(choice.leftOut)} further tokens are not shown.`);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import msgspec
 import pytest
 from backedge.cli.inspect.hidden_characters import is_hidden
 from backedge.cli.inspect.terminal import render_text
@@ -60,3 +61,21 @@ def test_the_place_of_a_malformed_call_is_shown() -> None:
     lines = [click.unstyle(line) for line in render_text(inspect_it(recording))]
     [line] = [line for line in lines if "malformed 0 invalid_json" in line]
     assert "}}" in line
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"restored_turns": 2}, "  restored of earlier answers: reasoning of 2"),
+        (
+            {"restored_turns": 2, "exact_turns": 3},
+            "  restored of earlier answers: reasoning of 2, token ids of 3",
+        ),
+    ],
+)
+def test_restored_turns_are_shown(fields: dict[str, int], says: str) -> None:
+    recording = record_transcript("reasoning_call")
+    assert "restored" not in "\n".join(render_text(inspect_it(recording)))
+    changed = msgspec.structs.replace(recording.params, **fields)
+    lines = render_text(inspect_it(msgspec.structs.replace(recording, params=changed)))
+    assert says in [click.unstyle(line) for line in lines]

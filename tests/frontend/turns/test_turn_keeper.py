@@ -4,6 +4,7 @@ import pytest
 from backedge.base.json_types import JsonObject
 from backedge.frontend.turns import turn_store
 from backedge.frontend.turns.flags import TurnSettings
+from backedge.postprocess.messages import KEY, PostprocessParams, read
 
 from tests.frontend.turns.conversations import (
     CALL,
@@ -54,6 +55,17 @@ def test_a_loop_of_calls_stays_one_sequence():
         messages += [drop_reasoning(answer), result_of(answer, str(number))]
     assert agent.counts.spliced == 1 + 2 + 3 + 4
     assert missed(agent) == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "turns"), [(TurnSettings("off"), (0, 0)), (REASONING, (1, 0)), (EXACT, (1, 1))]
+)
+def test_the_worker_is_told_what_was_restored(settings, turns):
+    agent = Agent(settings)
+    go_on(agent)
+    params = read(PostprocessParams, agent.engine.requests[-1]["extra_args"][KEY])
+    assert params is not None
+    assert (params.restored_turns, params.exact_turns) == turns
 
 
 def test_reasoning_alone_is_rendered_by_the_template():
