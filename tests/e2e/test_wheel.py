@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import venv
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.e2e.client import Client
 from tests.support import TRANSCRIPTS
 from tools.stack import ROOT, Stack
 
-FILES = ("pyproject.toml", "README.md", "LICENSE")
+FILES = ("pyproject.toml", "README.md", "LICENSE", "tools/build_py.py")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # The source folders that the wheel is built from.
 FOLDERS = {Path(name).parts[0] for name in PROJECT["tool"]["setuptools"]["package-dir"].values()}
@@ -36,7 +37,8 @@ def site_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in FOLDERS:
         shutil.copytree(ROOT / name, source / name)
     for name in FILES:
-        shutil.copy(ROOT / name, source)
+        (source / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, source / name)
     offline = ("--no-deps", "--no-index")
     run_pip("wheel", *offline, "--no-build-isolation", "--wheel-dir", wheels, source)
     (wheel,) = wheels.glob("*.whl")
@@ -61,6 +63,23 @@ def test_the_replay_worker_finds_the_examples_of_its_own_installation(
     names = {path.name for path in examples.rglob("*")}
     assert {"tokenizer.json", "chat_template.jinja", "text.jsonl"} <= names
     assert "model.safetensors" not in names
+
+
+def test_dynamos_frontend_with_a_switch_is_ours(site_packages: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path, symlinks=True)
+    (own,) = tmp_path.glob("lib/python*/site-packages")
+    shutil.copytree(site_packages, own, dirs_exist_ok=True)
+    others = [path for path in sys.path if path.endswith("site-packages")]
+    (own / "others.pth").write_text("\n".join(others), encoding="utf-8")
+
+    def print_help(*flags: str) -> str:
+        command = [str(tmp_path / "bin/python"), "-m", "dynamo.frontend", *flags, "--help"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    ours = print_help("--sglang-processing", "--dyn-chat-processor", "vllm")
+    assert "--allow-tokenizer-module" in ours
+    assert ours.endswith(print_help())  # Dynamo's own
 
 
 def test_a_stack_from_the_wheel_answers(site_packages: Path, tmp_path: Path) -> None:
