@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
 from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
+from typing_extensions import override
+
+from .errors import SetupError
 from .json_types import JsonObject
 
 Flag = tuple[tuple[str, ...], JsonObject]
 """The names of a flag, and the keyword arguments of `add_argument`."""
 
+PREFIX = "BACKEDGE_"
 ON, OFF = "on", "off"
 MAX_PORT = 65535
 MAX_DIGITS = 9  # limit for a number on the command line
@@ -27,12 +34,82 @@ def add_to(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
         parser.add_argument(*names, **with_variable(names, options))
 
 
+class FlagParser(argparse.ArgumentParser):
+    """A parser of exact names, whose errors suggest the nearest flag or value."""
+
+    def __init__(
+        self,
+        prog: str | None = None,
+        usage: str | None = None,
+        description: str | None = None,
+        *,
+        add_help: bool = True,
+    ) -> None:
+        super().__init__(prog, usage, description, add_help=add_help, allow_abbrev=False)
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        super().error(advise(message, find_flags(self.format_help())))
+
+
+def find_flags(help_: str) -> set[str]:
+    """Return the names of the flags in a parser's help."""
+    return set(re.findall(r"(?<!\S)--[a-zA-Z][\w.-]*", help_))
+
+
+def advise(problem: str, known: Iterable[str]) -> str:
+    """Return what argparse says, with the nearest flag of `known`, or the nearest listed value."""
+    unknown = [word.partition("=")[0] for word in problem.split() if word.startswith("--")]
+    if (value := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", problem)) is not None:
+        unknown, known = [value[1]], re.findall(r"[^', ]+", value[2])
+    elif "unrecognized" not in problem:
+        return problem
+    near = [found for word in unknown for found in difflib.get_close_matches(word, known, n=1)]
+    return f"{problem}; did you mean {', '.join(near)}?" if near else problem
+
+
+# The beginning and the end of the names of flags that are ours alone.
+OURS, SWITCH = "--postprocess-", "-processing"
+NEAR, VERY_NEAR = 0.85, 0.9
+
+
+def check_misspelt(arguments: Iterable[str], known: Iterable[str]) -> None:
+    """Raise `SetupError` for a flag that is nearly one of ours, which an engine would get.
+
+    known: ours. Only names like no engine's are compared: vLLM's --tokenizer-mode is no
+        --tokenizer-module.
+    """
+    known = {*known}
+    ours = [name for name in known if name.startswith(OURS) or name.endswith(SWITCH)]
+    for name in (argument.partition("=")[0] for argument in arguments):
+        cutoff = 0.0 if name.startswith(OURS) else NEAR
+        near = difflib.get_close_matches(name, ours, n=1, cutoff=cutoff)
+        if near and name.startswith("--") and name not in known:
+            raise SetupError(f"the command line: no flag {name}; did you mean {near[0]}?")
+
+
+def check_variables(names: Iterable[str]) -> None:
+    """Raise SystemExit for an environment variable that is nearly that of one of these flags.
+
+    Others are left alone: Kubernetes sets BACKEDGE_SERVICE_HOST for a service named backedge.
+    """
+    known = list_variables(names)
+    ends = [variable.removeprefix(PREFIX) for variable in known]
+    for variable in sorted(os.environ):
+        if not variable.startswith(PREFIX) or variable in known:
+            continue
+        name = variable.removeprefix(PREFIX)
+        near = difflib.get_close_matches(name, ends, n=1, cutoff=VERY_NEAR)
+        if near:
+            raise SystemExit(f"{variable}: no such variable; did you mean {PREFIX}{near[0]}?")
+
+
 SWITCHES = {"1": True, "true": True, ON: True, "0": False, "false": False, OFF: False}
 
 
 def list_variables(names: Iterable[str]) -> list[str]:
     """Return the environment variables of a flag: BACKEDGE_KEEP_TURNS for --keep-turns."""
-    return [f"BACKEDGE_{name.lstrip('-').replace('-', '_').upper()}" for name in names]
+    return [f"{PREFIX}{name.lstrip('-').replace('-', '_').upper()}" for name in names]
 
 
 def with_variable(names: Sequence[str], options: JsonObject) -> JsonObject:

@@ -17,7 +17,14 @@ import msgspec
 from ..base import gc_freeze
 from ..base.engines import load_engine_module
 from ..base.errors import exiting
-from ..base.flags import MAX_PORT, add_to, flag
+from ..base.flags import (
+    MAX_PORT,
+    FlagParser,
+    add_to,
+    check_misspelt,
+    check_variables,
+    flag,
+)
 from ..base.limits import PROMPT_CACHE_MB
 from ..base.seams import check_seams, read_version
 from ..engines.dynamo import seams
@@ -194,14 +201,16 @@ class RecordedRuntime:
 
 def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
     """Parse the flags. Raises SystemExit for flags that contradict each other."""
-    parser = argparse.ArgumentParser(
+    parser = FlagParser(
         "backedge.frontend",
         usage=argparse.SUPPRESS,
         description="The flags of Backedge; those of dynamo.frontend follow.",
         add_help=False,
-        allow_abbrev=False,
     )
-    add_to(parser, (*FLAGS, *tokenizer_flags.FLAGS, *record_flags.FLAGS, *turn_flags.FLAGS))
+    table = (*FLAGS, *tokenizer_flags.FLAGS, *record_flags.FLAGS, *turn_flags.FLAGS)
+    known = [name for names, _ in (*table, PARSERS) for name in names]
+    check_variables(known)
+    add_to(parser, table)
     if not HELP_FLAGS.isdisjoint(arguments):
         add_to(parser, [PARSERS])
         # Dynamo's parser then prints its own help, and ends the process.
@@ -209,6 +218,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
     parsed, rest = parser.parse_known_args(arguments)
     tokenizer = _select_tokenizer(parsed)
     with exiting(prefix=""):
+        check_misspelt(rest, known)
         turns = turn_flags.read_turn_settings(parsed)
     backend = tokenizer.backend
     parsers: Kind | None = None
@@ -252,7 +262,7 @@ def _parse_parsers_flag(arguments: Sequence[str], *, has_native: bool) -> tuple[
 
     has_native: an engine's own parsers are available.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = FlagParser(add_help=False)
     add_to(parser, [PARSERS])
     parsed, rest = parser.parse_known_args(arguments)
     if parsed.parsers == "native" and not has_native:

@@ -7,7 +7,6 @@ return postprocessed(engine, config, settings), config
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import sys
@@ -20,7 +19,7 @@ from dynamo.common.backend.worker import WorkerConfig
 from dynamo.common.constants import DisaggregationMode
 from typing_extensions import override
 
-from ..base.flags import add_to
+from ..base.flags import FlagParser, add_to
 from ..base.json_types import JsonObject
 from ..base.seams import check_seams, rows_of
 from ..engines.dynamo import seams
@@ -54,7 +53,7 @@ def read_flags(argv: Sequence[str] | None = None) -> tuple[WorkerSettings, list[
     --help is left to the engine. Raises SystemExit for a wrong value.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(prog=GROUP, add_help=False, allow_abbrev=False)
+    parser = FlagParser(prog=GROUP, add_help=False)
     add_to(parser, (*PARSER_FLAGS, *SHARED_FLAGS))
     if {"-h", "--help"} & {*arguments}:
         parser.print_help()

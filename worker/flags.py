@@ -15,6 +15,7 @@ from ..base.flags import (
     OFF,
     ON,
     Flag,
+    check_variables,
     flag,
     parse_megabytes,
     read_variable,
@@ -273,11 +274,19 @@ OWN_FLAGS: dict[Engine, Callable[[], tuple[Flag, ...]]] = {
 }
 
 
+def list_names() -> set[str]:
+    """Return the names of all flags of all engines' workers."""
+    engines: tuple[Engine, ...] = get_args(Engine)
+    return {name for engine in engines for names, _ in list_flags(engine) for name in names}
+
+
 def add_flags(parser: argparse.ArgumentParser, engine: Engine) -> None:
     """Add the flags that `parser` does not have (vLLM's frontend has its server's flags).
 
-    All of them take their environment variables. Raises SystemExit for values that they refuse.
+    All of them take their environment variables. Raises SystemExit for values that they refuse,
+    and for misspelt variables.
     """
+    check_variables(list_names())
     group = parser.add_argument_group(GROUP)
     known = parser._option_string_actions  # noqa: SLF001 - argparse has no public access
     for names, options in list_flags(engine):

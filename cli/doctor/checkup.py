@@ -18,6 +18,7 @@ from .installation import check_engine, check_installation
 from .model import check_model, names_for_stock, read_model, suggest_flags
 from .worker_command import (
     FRONTEND,
+    check_all_flags,
     check_command,
     check_frontend_command,
     check_vllm_parsers,
@@ -101,6 +102,7 @@ def examine_command(target: Target) -> Iterator[Finding]:
     yield from check_command(command, facts)
     if command.is_replay:
         return
+    yield from check_all_flags(command)
     if command.engine == "vllm" and command.is_on:
         yield from check_vllm_parsers(facts, facts.resolve(read_names(command)))
     yield from check_engine(command.engine)

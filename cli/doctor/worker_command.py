@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import difflib
-import io
+import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ...base.engines import load_engine_module, load_native_parsers
 from ...base.errors import (
@@ -18,6 +16,7 @@ from ...base.errors import (
     UnknownParserError,
     shorten,
 )
+from ...base.flags import FlagParser, check_misspelt
 from ...frontend.handover import PROCESSING
 from ...frontend.main import parse_flags
 from ...offline.contracts import suggest
@@ -34,10 +33,12 @@ from ...worker.flags import (
     add_flags,
     enabling_flags,
     list_flags,
+    list_names,
     read_parser_names,
     read_settings,
 )
 from ...worker.stock_frontends import complete_names, known_in_rust, name_in_rust
+from .engine_flags import check_dynamo_flags, parse_all, run_parser
 from .findings import Finding
 from .model import ModelFacts
 
@@ -51,9 +52,6 @@ MODULES: dict[str, Engine] = {
     "backedge.worker.replay": "vllm",
 }
 REPLAY, FRONTEND = "backedge.worker.replay", "backedge.frontend"
-# The beginning and the end of the names of flags that are ours alone.
-OURS, SWITCH = "--postprocess-", "-processing"
-T = TypeVar("T")
 # The flags of Dynamo and the engines that are checked.
 ENGINE_FLAGS = tuple(
     "--tokenizer --tokenizer-path --chat-template --custom-jinja-template --revision "
@@ -97,31 +95,7 @@ class WorkerCommand(NamedTuple):
     context_length: int | None
     is_on: bool
     is_replay: bool
-
-
-def run_parser(parse: Callable[[Sequence[str]], T], arguments: Sequence[str]) -> T:
-    """Parse `arguments` with a process's own parser. Raises `SetupError` where it would exit."""
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(said):
-            return parse(arguments)
-    except SystemExit as error:
-        text = said.getvalue().rpartition("error: ")[2].strip() or error
-        raise SetupError(f"the command line: {text}") from error
-
-
-def check_misspelt(arguments: Sequence[str]) -> None:
-    """Raise `SetupError` for a flag that is nearly one of ours.
-
-    Only names like no engine's are compared: vLLM's --tokenizer-mode is no --tokenizer-module.
-    """
-    known = {name for names, _ in list_flags("vllm") for name in names} | {*PROCESSING[0]}
-    ours = [name for name in known if name.startswith(OURS) or name.endswith(SWITCH)]
-    for name in (argument.partition("=")[0] for argument in arguments):
-        cutoff = 0.0 if name.startswith(OURS) else 0.85
-        near = difflib.get_close_matches(name, ours, n=1, cutoff=cutoff)
-        if near and name.startswith("--") and name not in known:
-            raise SetupError(f"the command line: no flag {name}; did you mean {near[0]}?")
+    arguments: Sequence[str]
 
 
 def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
@@ -131,16 +105,16 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
     """
     module = _find_module(words)
     engine = MODULES[module]
-    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    parser = FlagParser(add_help=False)
     parser.add_argument("--model", "--model-path")
     for flag in ENGINE_FLAGS:
         parser.add_argument(flag)
     parser.add_argument("--max-model-len", "--context-length", "--max-seq-len", dest="length")
     parser.set_defaults(tool_parser_plugin=None)
-    add_flags(parser, engine)
+    run_parser(functools.partial(add_flags, parser), engine)
     arguments = list(words[words.index(module) + 1 :])
     flags, others = run_parser(parser.parse_known_args, arguments)
-    check_misspelt(others)
+    check_misspelt(others, {*list_names(), *PROCESSING[0]})
     if module == REPLAY:
         run_parser(load_replay_parser(), arguments)
     model = flags.tokenizer or flags.tokenizer_path or flags.model
@@ -157,6 +131,7 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
         int(flags.length) if (flags.length or "").isdecimal() else None,
         is_on,
         module == REPLAY,
+        arguments,
     )
 
 
@@ -173,7 +148,7 @@ def check_frontend_command(words: Sequence[str]) -> Iterator[Finding]:
     """Check a frontend's command line with the frontend's own parser."""
     try:
         flags = run_parser(parse_flags, words[words.index(FRONTEND) + 1 :])
-        check_misspelt(flags.other_arguments)
+        check_dynamo_flags(flags)
     except SetupError as error:
         yield Finding("error", "flags", str(error))
     else:
@@ -380,6 +355,21 @@ def _check_stock_names(command: WorkerCommand, facts: ModelFacts) -> Iterator[Fi
                 f"{stock_flag} {name} is not this model's parser in Dynamo's Rust frontend",
                 f"{stock_flag} {right}" if right else f"leave {stock_flag} out: there is no parser",
             )
+
+
+def check_all_flags(command: WorkerCommand) -> Iterator[Finding]:
+    """Check the command line with Dynamo's and the engine's own flags, whose import takes seconds.
+
+    Without them nothing is found.
+    """
+    try:
+        parse_all(command.engine, command.arguments)
+    except SetupError as error:
+        yield Finding("error", "flags", str(error))
+    except (ImportError, AttributeError):
+        return
+    else:
+        yield Finding("ok", "flags", f"Dynamo and {command.engine} take all of them")
 
 
 def check_vllm_parsers(facts: ModelFacts, names: ParserNames) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
-from ...base.flags import add_to
+from ...base.flags import FlagParser, add_to, check_variables
 from ...base.json_types import JsonObject
 from ...parsers.base import ParserNames
 from ...recording import flags as record_flags
@@ -35,6 +35,7 @@ from ...worker.engine_worker import (
 )
 from ...worker.flags import (
     list_flags,
+    list_names,
     read_parser_names,
     read_postprocessing,
 )
@@ -78,7 +79,8 @@ def add_runtime_flags(parser: argparse.ArgumentParser) -> None:
 
 def build_flag_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m backedge.worker.replay", allow_abbrev=False)
+    check_variables(list_names())
+    parser = FlagParser(prog="python -m backedge.worker.replay")
     parser.description = (
         "A Dynamo worker without a model: it replays recorded outputs as token streams."
     )

@@ -6,7 +6,22 @@ import argparse
 from typing import Any
 
 import pytest
-from backedge.base.flags import add_to, flag, parse_megabytes, read_variable
+from backedge.base.flags import (
+    PREFIX,
+    add_to,
+    advise,
+    check_variables,
+    flag,
+    list_variables,
+    parse_megabytes,
+    read_variable,
+)
+from backedge.frontend import main as frontend
+from backedge.frontend.turns import flags as turn_flags
+from backedge.offline.command import command as offline
+from backedge.recording import flags as record_flags
+from backedge.tokenization import tokenizer_selection as tokenizer_flags
+from backedge.worker.flags import list_names
 
 
 def test_a_table_of_flags_is_added() -> None:
@@ -54,3 +69,46 @@ def test_a_size_has_a_least_value() -> None:
     assert (parse_megabytes("0"), parse_megabytes("1", 1)) == (0, 1)
     with pytest.raises(argparse.ArgumentTypeError, match="from 1"):
         parse_megabytes("0", 1)
+
+
+TABLE = (*frontend.FLAGS, frontend.PARSERS, *tokenizer_flags.FLAGS, *record_flags.FLAGS)
+ROLES = {
+    "worker": list_names(),
+    "frontend": {name for names, _ in (*TABLE, *turn_flags.FLAGS) for name in names},
+}
+OFFLINE = [f"--offline-{parameter.name}" for parameter in offline.params]
+FOREIGN = ("SERVICE_HOST", "PORT", "PORT_8000_TCP_ADDR", "TEST_DEVICE", "FRONTEND_SERVICE_PORT")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_process_takes_the_variables_of_the_others_and_of_kubernetes(role, monkeypatch):
+    for variable in (*list_variables({*OFFLINE, *set().union(*ROLES.values())}), *FOREIGN):
+        monkeypatch.setenv(variable if variable[:9] == PREFIX else f"{PREFIX}{variable}", "1")
+    check_variables(ROLES[role])
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_misspelt_variable_is_refused_with_the_right_one(role, monkeypatch):
+    for variable in list_variables(ROLES[role]):
+        middle = (len(PREFIX) + len(variable)) // 2
+        misspelt = variable[:middle] + variable[middle + 1 :]
+        with monkeypatch.context() as patch:
+            patch.setenv(misspelt, "1")
+            with pytest.raises(SystemExit, match=f"{misspelt}: no such .* mean {PREFIX}"):
+                check_variables(ROLES[role])
+
+
+# what argparse says, what is added
+PROBLEMS = [
+    ("unrecognized arguments: --nme x --oter", "; did you mean --name, --other?"),
+    ("unrecognized arguments: --xyzzy", ""),
+    ("argument --a: invalid choice: 'linnear' (choose from 'linear', 'auto')", "; did you mean li"),
+    ("argument --name: expected one argument", ""),
+]
+
+
+@pytest.mark.parametrize(("problem", "added"), PROBLEMS)
+def test_the_nearest_name_is_suggested(problem, added):
+    said = advise(problem, ["--name", "--other"])
+    assert said.startswith(problem + added)
+    assert bool(added) == (said != problem)

@@ -130,7 +130,9 @@ def test_the_engine_judges_names_of_no_linear_parser(load, severity, part, monke
 
 FRONTENDS = [
     ("", "ok", ""),
-    ("--router-mode kv --tokenizer-mode slow --tokenizer-backend huggingface", "ok", ""),
+    ("--router-mode kv --tokenizer-backend huggingface", "ok", ""),
+    ("--tokenizer-mode slow --tokenizer-backend huggingface", "error", "unrecognized"),
+    ("--http-prt 3 --tokenizer-backend huggingface", "error", "did you mean --http-port?"),
     ("--tokenizer-backend huggin", "error", "invalid choice: 'huggin'"),
     ("--postprocess-recrd d", "error", "did you mean --postprocess-record?"),
     ("--prompt-cache-mb x", "error", "'x' is not a number of MB"),
