@@ -15,7 +15,8 @@ from ...frontend.main import FrontendFlags
 from ...parsers.api import Engine
 from ...worker.flags import add_flags
 
-A, T = TypeVar("A"), TypeVar("T")
+A = TypeVar("A")
+T = TypeVar("T")
 RUNTIME = "dynamo.common.configuration.groups.runtime_args:DynamoRuntimeArgGroup"
 ROUTER = "dynamo.common.configuration.groups.router_args:parse_worker_router_config"
 FRONTEND = "dynamo.frontend.frontend_args:FrontendArgGroup"
