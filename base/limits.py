@@ -48,6 +48,14 @@ MAX_CHARACTER_NAME = 128
 r"""characters: the name of a character in `\N{...}` | the escape is text"""
 MAX_TAG = 256
 """characters: an XML tag in arguments | it is text"""
+MAX_DESCRIPTION_BYTES = 1 << 16
+"""bytes: a checkpoint's description of its answers | it is refused"""
+MAX_PATTERN_LENGTH = 1024
+"""characters: an expression in such a description | the description is no table"""
+MAX_PATTERN_ALTERNATIVES = 32
+"""alternatives: what an expression in such a description may match | as above"""
+MAX_PATTERN_DEPTH = 8
+"""levels: groups of an expression in such a description | as above"""
 MAX_DECODED = 8192
 """tokens: the prompt's end, decoded in search of markers that are text
 | the format's default decides"""

@@ -306,13 +306,14 @@ class ReasoningTags(NamedTuple):
 def read_reasoning_tags(format_: Format) -> ReasoningTags | None:
     """Return the markers of a format; None if its reasoning has headers or is not text."""
     states = format_.states
-    begins = [*_lead_to(format_, State.START, State.REASONING)]
+    outside = {State.IGNORED} & {format_.initial_state}
+    begins = [*_lead_to(format_, *(outside or {State.START}), State.REASONING)]
     begins += [
         opening + begin
         for opening in _lead_to(format_, State.START, State.REASONING_OPENED)
         for begin in _lead_to(format_, State.REASONING_OPENED, State.REASONING)
     ]
-    ends = _lead_to(format_, State.REASONING, State.START, State.CONTENT)
+    ends = _lead_to(format_, State.REASONING, State.START, State.CONTENT, *outside)
     if State.REASONING not in states or not begins or not ends:
         return None
     return ReasoningTags(tuple(begins), tuple(ends), format_.thinks_by_default)

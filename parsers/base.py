@@ -25,7 +25,9 @@ class ParserNames(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """Both names as one word, for log lines and metrics: "qwen3+hermes", or "none"."""
-        return "+".join(name for name in (self.reasoning, self.tool_call) if name) or "none"
+        names = (name for name in (self.reasoning, self.tool_call) if name)
+        # A description is part of its name.
+        return "+".join(name.partition(":")[0] for name in names) or "none"
 
 
 def forces_call(tool_choice: object) -> bool:

@@ -39,10 +39,12 @@ class CallReader:
     value, grammar: what reads the text of the present state; None where it is read otherwise.
     header_target: what the last header leads to.
     declared_only: the call counts only if its function is declared.
+    outside: the state that ends a call because all text begins there.
     """
 
     def __init__(self, table: CompiledFormat, shown: ShownText) -> None:
         self._format: Format = table.grammar
+        self.outside = frozenset({State.IGNORED} & {table.initial_state})
         self._headers = table.headers
         self._shown = shown
         self._key = ""  # of the argument whose value is due
@@ -125,7 +127,8 @@ class CallReader:
         """Start the call if its frame is complete at `state`; return False to reject it."""
         if self._named is None:
             return state not in VALUE_STATES or self._shown.calls.open
-        return state in FRAME_STATES or state is State.NAME or self.start()
+        frame = state in FRAME_STATES and state not in self.outside
+        return frame or state is State.NAME or self.start()
 
     def start(self) -> bool:
         """Start the call that has been named, if any; False if its function is not declared."""

@@ -311,6 +311,8 @@ class Format:
     @property
     def has_channels(self) -> bool:
         """Whether all text stands in messages, whose headers say which are reasoning."""
+        if self.initial_state is State.IGNORED:
+            return True
         by_marker = self.states.get(State.HEADER, {})
         targets = [*map(target_state, by_marker.values()), *(state for _, state in self.headers)]
         return State.REASONING in targets

@@ -351,7 +351,7 @@ class LinearParser(StreamParser, Reader):
         """Go to `state`."""
         self._state = state
         shown, call = self._shown, self._call
-        if state in OUTSIDE_CALLS:
+        if state in OUTSIDE_CALLS or state in call.outside:
             call.end_frame()
             shown.complete_call()
         if state in TEXT_STATES:

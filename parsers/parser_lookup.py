@@ -16,6 +16,7 @@ from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError, UnknownPar
 from .base import ParserNames
 from .format import Format
 from .linear_parsers import LinearParsers, Vocabulary
+from .response_template import PREFIX, compile_description
 
 Kind = Literal["auto", "linear", "native"]
 ENTRY_POINTS = "backedge.formats"
@@ -92,6 +93,12 @@ def known_formats() -> dict[str, Entry]:
 
 def find_formats(name: str) -> Entry:
     """Return the formats that have this name. Raises `SetupError` for one that is broken."""
+    if name.startswith(PREFIX):
+        described = compile_description(name)
+        return Entry(
+            described if described.parses_tools else None,
+            described if described.parses_reasoning else None,
+        )
     entries, broken = load_formats()
     if name not in entries and name in broken:
         raise SetupError(f"{broken[name]}; correct or uninstall that package.")

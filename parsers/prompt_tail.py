@@ -109,6 +109,14 @@ def _find_leads(table: CompiledFormat) -> dict[str, State]:
     outer = {**markers.get(State.HEADER, {}), **markers.get(State.CONTENT, {})}
     if not any(format_.has_channels for format_ in table.formats):
         outer = {}
+    if table.initial_state is State.IGNORED:
+        outside = markers.get(State.IGNORED, {})
+        inside = {**markers.get(State.REASONING, {}), **markers.get(State.CONTENT, {})}
+        return {
+            **dict.fromkeys(_select(inside, {State.IGNORED}), State.IGNORED),
+            **dict.fromkeys(_select(outside, {State.START}), State.START),
+            **dict.fromkeys(_select(outside, {State.REASONING}), State.REASONING_OPENED),
+        }
     left = (TEXT_STATES | {State.IGNORED}) - REASONING_STATES
     ends = _select(markers.get(State.REASONING, {}), left)
     starts = _select(markers.get(State.START, {}), {State.REASONING, State.REASONING_OPENED})

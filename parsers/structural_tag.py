@@ -150,7 +150,7 @@ class _Calls:
         A marker of letters alone may be a word of the content, so all of the text is needed.
         Raises `Inexpressible` if there is no marker.
         """
-        state: State | Jump = State.CONTENT
+        state: State | Jump = self._outside
         end = 0
         while isinstance(state, State) and not self._is_call(state):
             at = {
@@ -169,6 +169,12 @@ class _Calls:
             raise Inexpressible(text)
         return text if isinstance(state, State) and not self._is_call(state) else text[:end]
 
+    @property
+    def _outside(self) -> State:
+        """The state around calls."""
+        ignored = self._format.initial_state is State.IGNORED
+        return State.IGNORED if ignored else State.CONTENT
+
     def _is_call(self, state: State) -> bool:
         """Return whether only calls follow."""
         following = map(target_state, self._format.states.get(state, {}).values())
@@ -176,7 +182,7 @@ class _Calls:
 
     def _find_excluded(self, trigger: str) -> list[str]:
         """Return the other markers that lead to calls, which text must not have."""
-        markers = find_markers(self._format.states, (State.CONTENT,), CALL_STATES)
+        markers = find_markers(self._format.states, (self._outside,), CALL_STATES)
         return sorted(m for m in markers if m not in trigger)
 
 

@@ -30,7 +30,8 @@ from ..parsers.detection import (
     detect_tool_calls,
 )
 from ..parsers.format import Format
-from ..parsers.parser_lookup import tool_format
+from ..parsers.parser_lookup import find_formats, tool_format
+from ..parsers.response_template import DESCRIBED, DescriptionError, name_description
 from ..tokenization.model_files import ModelFolder, find_folder
 from .chat_template import (
     DEFAULT,
@@ -70,7 +71,10 @@ def resolve_auto(
     chat_template: str | None = None,
     known: Callable[[str], Collection[str]] = lambda _: (),
 ) -> ParserNames:
-    """Replace "auto" in `names` by the model's parsers; log the reasons.
+    """Replace "auto" and "template" in `names` by the model's parsers; log the reasons.
+
+    "template" stands for the checkpoint's own description, `response_template`; "auto" also for
+    that if no known format fits.
 
     model: a folder, or a name on the hub, from which the small files are downloaded.
     chat_template: path of a Jinja file that the worker uses instead of the model's own.
@@ -79,20 +83,58 @@ def resolve_auto(
     Raises `NoParserError` unless exactly one fits, and `SetupError` for a model that cannot be
     read.
     """
-    if AUTO not in (names.tool_call, names.reasoning):
+    if not asks_model(names):
         return names
     try:
-        evidence = read_evidence(find_folder(model, revision), chat_template)
+        folder = find_folder(model, revision)
+        own = read_description(folder)
+        names = ParserNames(
+            _describe(TOOL_CALL_FLAG, names.tool_call, own),
+            _describe(REASONING_FLAG, names.reasoning, own),
+        )
+        evidence = read_evidence(folder, chat_template) if asks_model(names) else Evidence()
     except SetupError as error:
-        raise SetupError(f"{AUTO} needs the model's files: {error}") from error
+        raise SetupError(f"{AUTO} and {DESCRIBED} need the model's files: {error}") from error
     tool_call, reasoning = names.tool_call, names.reasoning
     if tool_call == AUTO:
         detection = detect_tool_calls(evidence)
-        tool_call = _take(TOOL_CALL_FLAG, model, detection, known(TOOL_CALL_FLAG))
+        tool_call = _take(TOOL_CALL_FLAG, model, detection, known(TOOL_CALL_FLAG), own)
     if reasoning == AUTO:
         detection = detect_reasoning(evidence, _model_tools(tool_call, evidence))
-        reasoning = _take(REASONING_FLAG, model, detection, known(REASONING_FLAG))
+        reasoning = _take(REASONING_FLAG, model, detection, known(REASONING_FLAG), own)
     return ParserNames(tool_call, reasoning)
+
+
+def asks_model(names: ParserNames) -> bool:
+    """Whether a name stands for the model's own parsers."""
+    return not {AUTO, DESCRIBED}.isdisjoint((names.tool_call, names.reasoning))
+
+
+def read_description(folder: str | Path) -> str | None:
+    """Return the parsers' name of the `response_template` in a model's folder, if there is one.
+
+    Raises `SetupError` for one that is too large.
+    """
+    files = ModelFolder(folder)
+    found = files.read("tokenizer_config.json", dict[str, object]).get("response_template")
+    return None if found is None else name_description(found)
+
+
+def _describe(flag: str, name: str | None, own: str | None) -> str | None:
+    """Return `name`, or `own` for "template". Raises `SetupError` if that does not fit the flag."""
+    if name != DESCRIBED:
+        return name
+    if own is None:
+        raise SetupError(f"{flag} {DESCRIBED}: tokenizer_config.json has no `response_template`.")
+    if not _fits(flag, own):
+        raise SetupError(f"{flag} {DESCRIBED}: the `response_template` describes nothing of it.")
+    return own
+
+
+def _fits(flag: str, own: str) -> bool:
+    """Whether a description has what a flag names. Raises `SetupError` if it is no table."""
+    found = find_formats(own)
+    return (found.tools if flag == TOOL_CALL_FLAG else found.reasoning) is not None
 
 
 def _model_tools(tool_call: str | None, evidence: Evidence) -> Format | None:
@@ -100,9 +142,19 @@ def _model_tools(tool_call: str | None, evidence: Evidence) -> Format | None:
     return (tool_format(tool_call) if tool_call else None) or detect_tool_calls(evidence).format
 
 
-def _take(flag: str, model: str, detection: Detection, known: Collection[str]) -> str:
+def _take(
+    flag: str, model: str, detection: Detection, known: Collection[str], own: str | None
+) -> str:
+    """Return the name of what was detected, else `own`, the model's description."""
     if detection.format is None:
-        raise NoParserError(flag, model, detection)
+        try:
+            if own is None or not _fits(flag, own):
+                raise NoParserError(flag, model, detection)
+        except DescriptionError as error:
+            logger.warning("%s auto: %s", flag, error)
+            raise NoParserError(flag, model, detection) from error
+        logger.info("%s auto: the model's `response_template`, because %s", flag, detection.reason)
+        return own
     name = name_for_engine(detection.format, known)
     logger.info("%s auto: %s, because it %s", flag, name, detection.reason)
     return name

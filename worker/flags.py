@@ -30,7 +30,7 @@ from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
 from ..postprocess.fallback import OnError
 from ..recording import flags as record_flags
 from ..recording.flags import RecordSettings
-from ..templates.auto_parsers import AUTO, resolve_auto
+from ..templates.auto_parsers import asks_model, resolve_auto
 from ..tokenization import tokenizer_selection as tokenizer_flags
 from ..tokenization.tokenizer_selection import TokenizerSelection
 from .pool import (
@@ -404,13 +404,13 @@ def resolve_auto_names(
     known: Callable[[str], Collection[str]] = lambda _: (),
     chat_template: str | None = None,
 ) -> None:
-    """Replace "auto" by the names of the model's parsers.
+    """Replace "auto" and "template" by the names of the model's parsers.
 
     Changes nothing without post-processing, because SGLang has its own "auto".
     known, chat_template: as for `resolve_auto`, whose errors this raises.
     """
     names = read_parser_names(arguments)
-    if AUTO not in msgspec.structs.astuple(names) or not getattr(arguments, f"{engine}_processing"):
+    if not asks_model(names) or not getattr(arguments, f"{engine}_processing"):
         return
     model = next(filter(None, (getattr(arguments, flag, None) for flag in MODEL_FLAGS[engine])), "")
     given = (chat_template, *(getattr(arguments, flag, None) for flag in TEMPLATE_FLAGS))

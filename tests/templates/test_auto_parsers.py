@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from backedge.base.errors import SetupError
 from backedge.parsers.base import ParserNames
-from backedge.parsers.parser_lookup import tool_format
+from backedge.parsers.format import State
+from backedge.parsers.parser_lookup import reasoning_format, tool_format
 from backedge.templates.auto_parsers import (
     NoParserError,
     name_for_engine,
@@ -116,3 +120,51 @@ def test_a_model_that_cannot_be_fetched_is_named(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(SetupError, match="huggingface_hub, which downloads models"):
         find_folder("some/model")
+
+
+DESCRIPTION = {
+    "start_anchor": "<|bot|>",
+    "fields": {"content": {}, "thinking": {"open": "<|muse|>", "close": "<|hush|>"}},
+}
+
+
+def write_description(folder: Path, description: object) -> str:
+    text = json.dumps({"response_template": description})
+    (folder / "tokenizer_config.json").write_text(text)
+    return str(folder)
+
+
+def test_a_described_format(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = write_description(tmp_path, DESCRIPTION)
+    with caplog.at_level("INFO"):
+        found = resolve_auto(ParserNames(None, "auto"), model)
+    assert "--reasoning-parser auto: the model's `response_template`" in caplog.text
+    assert found == resolve_auto(ParserNames(None, "template"), model)
+    format_ = reasoning_format(found.reasoning or "")
+    assert format_ is not None
+    assert "<|muse|>" in format_.states[State.CONTENT]
+
+
+def test_a_known_format_comes_first(tmp_path: Path) -> None:
+    for path in Path(MODEL).iterdir():
+        shutil.copy(path, tmp_path)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    config["response_template"] = DESCRIPTION
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    assert resolve_auto(BOTH, str(tmp_path)) == ParserNames("hermes", "qwen3")
+
+
+@pytest.mark.parametrize(
+    ("description", "names", "problem"),
+    [
+        (None, ParserNames("template"), "has no `response_template`"),
+        (DESCRIPTION, ParserNames("template"), "describes nothing of it"),
+        ({"fields": {"x": {}}}, ParserNames("template"), "'x' that an answer does not have"),
+        (DESCRIPTION, ParserNames("auto"), "--tool-call-parser auto finds no parser"),
+    ],
+)
+def test_no_described_format(
+    tmp_path: Path, description: object, names: ParserNames, problem: str
+) -> None:
+    with pytest.raises(SetupError, match=problem):
+        resolve_auto(names, write_description(tmp_path, description))
