@@ -18,7 +18,7 @@ from tests.e2e.client import HTTP, Answer, Client, add_delta, build_request
 from tests.e2e.completion_cases import WORDS
 from tests.e2e.conftest import DYNAMO_PARSERS
 from tests.e2e.test_replay import PARSERS, output_tokens
-from tests.support import TRANSCRIPTS
+from tests.support import TRANSCRIPTS, encode
 from tools.stack import (
     HUGGINGFACE_FRONTEND,
     MODEL_NAME,
@@ -31,6 +31,7 @@ from tools.stack import (
 
 IN_FLIGHT = "dynamo_component_inflight_requests"
 TOKENS_PER_SECOND = "25"
+LONGEST_S = 3
 
 
 # By latency, the chunk at which the worker is killed, about 0.3 s after the start. The shortest
@@ -64,13 +65,22 @@ def fleet(
 
 # In text, in characters of several tokens, in reasoning, in arguments.
 NAMES = ("count", "multilingual_text", "reasoning_call", "nested_arguments", "long_argument")
+
+
+def choose_pace(name: str) -> str:
+    """Return the tokens per second with which also a long answer ends in some seconds."""
+    return str(max(int(TOKENS_PER_SECOND), len(encode(TRANSCRIPTS[name]["output"])) // LONGEST_S))
+
+
 CASES = [
-    *((command, latency, name) for command, names in (("ours", NAMES), ("stock", NAMES[:2]))
-      for latency in KILLED_AT for name in names),
-]  # fmt: skip
+    (command, latency, name, choose_pace(name))
+    for command, names in (("ours", NAMES), ("stock", NAMES[:2]))
+    for latency in KILLED_AT
+    for name in names
+]
 
 
-@pytest.mark.parametrize(("command", "latency", "name"), CASES)
+@pytest.mark.parametrize(("command", "latency", "name", "pace"), CASES)
 def test_the_stream_goes_on(fleet: tuple[Process, list[Process]], latency: str, name: str) -> None:
     frontend, workers = fleet
     transcript = TRANSCRIPTS[name]
