@@ -96,7 +96,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         worker = stack.worker(
             "--vllm-processing", *VLLM_PARSERS, *DYNAMO_PARSERS, *LONG_CONTEXT, wait=False
         )
-        plain = stack.worker(
+        plain = forked.worker(
             "--reasoning-parser",
             "qwen3",
             *DYNAMO_PARSERS,
@@ -109,7 +109,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
             *VLLM_PARSERS, wait=False, DYN_HTTP_PRE_COMMIT_ERROR_PEEK_MS="30000"
         )
         stock = stack.frontend(command=STOCK_FRONTEND, wait=False)
-        stock_python = stack.frontend(*VLLM_PARSERS, command=VLLM_FRONTEND, wait=False)
+        stock_python = forked.frontend(*VLLM_PARSERS, command=VLLM_FRONTEND, wait=False)
         for each in (frontend, stock, stock_python):
             for model in (BACKEDGE_MODEL, PLAIN_MODEL):
                 stack.wait_for_model(each, model)
@@ -170,7 +170,10 @@ def routed_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoutedFle
         ]
         log = "info,dynamo_llm::kv_router=debug"
         frontends = {
-            name: stack.frontend("--router-mode", "kv", *flags, wait=False, DYN_LOG=log, **ON_PATH)
+            # Dynamo reads DYN_LOG when it is imported, in a forked process before that is set.
+            name: (stack if name == "vllm" else forked).frontend(
+                *("--router-mode", "kv", *flags), wait=False, DYN_LOG=log, **ON_PATH
+            )
             for name, flags in BACKENDS.items()
         }
         for worker in workers:

@@ -20,7 +20,7 @@ from tools.offline import CPU_ARGUMENTS, PARSERS
 
 # The shortest answer, in more rows than the engine holds at once and ends before the signal comes.
 SHORT = TRANSCRIPTS["cut_text"]
-MANY = 2200
+MANY = 1500
 # With SGLang: a stop string, a limit, calls, one of them forced, a schema. `test_offline` has all.
 NAMES = ("stop_string", "cut_text", "tool_call", "named_choice", "json_schema_reasoning")
 TIMEOUT_S = 400

@@ -54,7 +54,7 @@ def test_little_is_enough(tmp_path: Path, name: str, plain: bool) -> None:
         if plain
         else ("--tool-call-parser", "hermes")
     )
-    with Stack(tmp_path) as stack:
+    with ForkingStack(tmp_path) as stack:
         stack.replay(*flags, *PYTHON[:-1], name, wait=False, **ON_PATH)
         frontend = stack.frontend("--allow-tokenizer-module", WRAPPED, wait=False, **ON_PATH)
         stack.wait_for_model(frontend)
@@ -69,7 +69,7 @@ def test_the_replay_worker_needs_no_tokenizer_json(tmp_path: Path, flags: tuple[
     ignored = shutil.ignore_patterns("tokenizer.json", "*.safetensors")
     shutil.copytree(TINY_MODEL, model, ignore=ignored)
     own = (MODULE, "my_tokenizer", CLASS, "MyTokenizer", "--model", str(model))
-    with Stack(tmp_path) as stack:
+    with ForkingStack(tmp_path) as stack:
         worker = stack.replay(*flags, *PYTHON[:2], *own, wait=False, **ON_PATH)
         frontend = stack.frontend("--allow-tokenizer-module", "my_tokenizer", **ON_PATH)
         stack.wait_for_model(frontend)

@@ -26,7 +26,7 @@ from tests.e2e.forked import ForkingStack
 from tests.e2e.test_kv_routing import find_busy
 from tests.e2e.test_transcripts import ALL, STREAMED, check
 from tests.support import TRANSCRIPTS, Transcript
-from tools.stack import Process, Stack
+from tools.stack import Process
 
 PREFIX = "the same conversation again and again " * 50
 MISTRAL = (
@@ -171,7 +171,7 @@ BAD_CLASSES = [
 def test_a_bad_class_is_a_503_that_the_log_explains(
     tmp_path: Path, module: str, class_name: str, cause: str
 ) -> None:
-    with Stack(tmp_path) as stack:
+    with ForkingStack(tmp_path) as stack:
         stack.replay("--tool-call-parser", "hermes", wait=False)
         names = (MODULE, module, CLASS, class_name)
         frontend = stack.frontend("--tokenizer-backend", "python", *names, wait=False, **ON_PATH)
@@ -199,7 +199,7 @@ def check_one_failure(client: Client) -> None:
 
 
 def test_a_class_that_fails_at_the_thousandth_call_ends_that_request_only(tmp_path: Path) -> None:
-    with Stack(tmp_path) as stack:
+    with ForkingStack(tmp_path) as stack:
         # A plain worker, so that the frontend detokenizes, with the class that encoded.
         stack.replay("--plain", wait=False)
         names = (MODULE, "tests.e2e.bad_tokenizers", CLASS, "FailsLater")
