@@ -16,7 +16,11 @@ from ..base.json_types import JsonObject
 from ..parsers import events as kinds
 from ..parsers.api import stream_parser
 from ..parsers.events import Event, join
+from ..parsers.format import target_state
 from ..parsers.parser_lookup import known_formats
+from ..parsers.response_template import compile_description
+from ..parsers.structural_tag import build_tag
+from ..templates.auto_parsers import read_description
 
 # Texts that may name a function, also within a longer word such as "functions.find:0".
 NAMES = re.compile(r"(?=\b([\w-]+(?:\.[\w-]+)*))")
@@ -162,6 +166,29 @@ def list_parsers() -> list[ParserRow]:
     return rows
 
 
+class Described(msgspec.Struct, omit_defaults=True):
+    """A model's own description. table: by state, each marker's target.
+
+    grammar: the structural tag of a forced call of a function `NAME` with any arguments.
+    """
+
+    table: dict[str, dict[str, str]]
+    grammar: JsonObject | None = None
+
+
+def describe(folder: Path) -> Described:
+    """Return the table and grammar of a model's description. Raises `SetupError`."""
+    name = read_description(folder)
+    if name is None:
+        raise SetupError(f"{folder / 'tokenizer_config.json'} has no `response_template`.")
+    format_ = compile_description(name)
+    table = {
+        state.name: {marker: target_state(target).name for marker, target in by_marker.items()}
+        for state, by_marker in format_.states.items()
+    }
+    return Described(table, build_tag(format_, [("NAME", {"type": "object"})], forced=True))
+
+
 def show_table(rows: Sequence[ParserRow]) -> str:
     """Return `rows` as text, one per line."""
     width = max(len(row.name) for row in rows)
@@ -174,7 +201,16 @@ def show_table(rows: Sequence[ParserRow]) -> str:
 
 @click.command("parsers")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def parsers(*, as_json: bool) -> None:
+@click.option(
+    "--template",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Print the table and the grammar of a model's own description instead.",
+)
+def parsers(*, as_json: bool, template: Path | None) -> None:
     """List the linear parsers, whose cost per token is constant."""
+    if template is not None:
+        click.echo(msgspec.json.format(msgspec.json.encode(describe(template))).decode())
+        return
     rows = list_parsers()
     click.echo(msgspec.json.encode(rows).decode() if as_json else show_table(rows))

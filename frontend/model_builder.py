@@ -27,7 +27,7 @@ from ..parsers.base import ParserNames
 from ..parsers.detection import detect_reasoning, detect_tool_calls
 from ..parsers.parser_lookup import Kind, tool_format
 from ..postprocess.messages import WorkerCard
-from ..templates.auto_parsers import read_added_tokens, read_evidence
+from ..templates.auto_parsers import read_added_tokens, read_evidence, resolve_described
 from ..tokenization.prompt_encoder import PromptCache
 from ..tokenization.tokenizer_selection import Backend, TokenizerSelection
 from .chat_model import ChatModel, Deployment
@@ -84,7 +84,9 @@ class ChatModelBuilder(abc.ABC):
         runtime_config = read_runtime_config(card)
         self.context_length = runtime_config.context_length
         self.worker_card = worker_card
-        self.configured = read_configured_parsers(self.flags, runtime_config, worker_card)
+        found = read_configured_parsers(self.flags, runtime_config, worker_card)
+        names = resolve_described(found.names, self.path)
+        self.configured = msgspec.structs.replace(found, names=names)
 
     @abc.abstractmethod
     async def build(self) -> ChatModel:

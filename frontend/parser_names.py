@@ -27,6 +27,7 @@ from ..parsers.parser_lookup import (
     tool_format,
     uses_native,
 )
+from ..parsers.response_template import DESCRIBED
 from ..postprocess.messages import WorkerCard, read
 from ..templates.auto_parsers import AUTO
 from ..tokenization.detokenizer import read_vocabulary
@@ -121,6 +122,10 @@ def check_names(names: ParserNames, engines: Iterable[str]) -> None:
                 f"{flag} {AUTO}: only workers find their model's parsers; give the name that "
                 "`backedge doctor MODEL` prints."
             )
+    # A checkpoint's own description is in the model's folder.
+    names = ParserNames(
+        *(None if name == DESCRIBED else name for name in msgspec.structs.astuple(names))
+    )
     try:
         uses_native("linear", names)
     except UnknownParserError as error:

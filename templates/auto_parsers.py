@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,7 +32,7 @@ from ..parsers.detection import (
 )
 from ..parsers.format import Format
 from ..parsers.parser_lookup import find_formats, tool_format
-from ..parsers.response_template import DESCRIBED, DescriptionError, name_description
+from ..parsers.response_template import DESCRIBED, name_description
 from ..tokenization.model_files import ModelFolder, find_folder
 from .chat_template import (
     DEFAULT,
@@ -87,11 +88,7 @@ def resolve_auto(
         return names
     try:
         folder = find_folder(model, revision)
-        own = read_description(folder)
-        names = ParserNames(
-            _describe(TOOL_CALL_FLAG, names.tool_call, own),
-            _describe(REASONING_FLAG, names.reasoning, own),
-        )
+        names, own = resolve_described(names, folder), read_description(folder)
         evidence = read_evidence(folder, chat_template) if asks_model(names) else Evidence()
     except SetupError as error:
         raise SetupError(f"{AUTO} and {DESCRIBED} need the model's files: {error}") from error
@@ -110,6 +107,17 @@ def asks_model(names: ParserNames) -> bool:
     return not {AUTO, DESCRIBED}.isdisjoint((names.tool_call, names.reasoning))
 
 
+def resolve_described(names: ParserNames, folder: str | Path) -> ParserNames:
+    """Replace "template" in `names` by the description in a model's folder. Raises `SetupError`."""
+    if DESCRIBED not in (names.tool_call, names.reasoning):
+        return names
+    own = read_description(folder)
+    return ParserNames(
+        _describe(TOOL_CALL_FLAG, names.tool_call, own),
+        _describe(REASONING_FLAG, names.reasoning, own),
+    )
+
+
 def read_description(folder: str | Path) -> str | None:
     """Return the parsers' name of the `response_template` in a model's folder, if there is one.
 
@@ -126,15 +134,10 @@ def _describe(flag: str, name: str | None, own: str | None) -> str | None:
         return name
     if own is None:
         raise SetupError(f"{flag} {DESCRIBED}: tokenizer_config.json has no `response_template`.")
-    if not _fits(flag, own):
+    found = find_formats(own)
+    if (found.tools if flag == TOOL_CALL_FLAG else found.reasoning) is None:
         raise SetupError(f"{flag} {DESCRIBED}: the `response_template` describes nothing of it.")
     return own
-
-
-def _fits(flag: str, own: str) -> bool:
-    """Whether a description has what a flag names. Raises `SetupError` if it is no table."""
-    found = find_formats(own)
-    return (found.tools if flag == TOOL_CALL_FLAG else found.reasoning) is not None
 
 
 def _model_tools(tool_call: str | None, evidence: Evidence) -> Format | None:
@@ -146,18 +149,25 @@ def _take(
     flag: str, model: str, detection: Detection, known: Collection[str], own: str | None
 ) -> str:
     """Return the name of what was detected, else `own`, the model's description."""
-    if detection.format is None:
-        try:
-            if own is None or not _fits(flag, own):
-                raise NoParserError(flag, model, detection)
-        except DescriptionError as error:
-            logger.warning("%s auto: %s", flag, error)
-            raise NoParserError(flag, model, detection) from error
-        logger.info("%s auto: the model's `response_template`, because %s", flag, detection.reason)
-        return own
-    name = name_for_engine(detection.format, known)
-    logger.info("%s auto: %s, because it %s", flag, name, detection.reason)
+    found = detect_described(detection, flag, own)
+    if found.format is None:
+        raise NoParserError(flag, model, found)
+    name = name_for_engine(found.format, known) if found is detection or own is None else own
+    logger.info("%s auto: %s, because it %s", flag, name.partition(":")[0], found.reason)
     return name
+
+
+def detect_described(detection: Detection, flag: str, own: str | None) -> Detection:
+    """Return `detection`; if it found no format, that of `own`, the model's description."""
+    if detection.format is not None or own is None:
+        return detection
+    try:
+        found = find_formats(own)
+    except SetupError as error:
+        return replace(detection, reason=f"{detection.reason}; {error}")
+    format_ = found.tools if flag == TOOL_CALL_FLAG else found.reasoning
+    reason = f"is the model's `response_template` ({detection.reason})"
+    return detection if format_ is None else Detection(format_, reason)
 
 
 def name_for_engine(format_: Format, known: Collection[str]) -> str:

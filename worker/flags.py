@@ -26,6 +26,7 @@ from ..base.limits import PROCESS_MEMORY_MB
 from ..parsers.api import Engine
 from ..parsers.base import MalformedCalls, ParserNames
 from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format
+from ..parsers.response_template import DESCRIBED
 from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
 from ..postprocess.fallback import OnError
 from ..recording import flags as record_flags
@@ -258,7 +259,10 @@ def sglang_flags() -> tuple[Flag, ...]:
     There is no plugin flag: SGLang cannot load a file that registers a parser.
     """
     return tuple(
-        ((flag,), {"choices": sorted(name for name in known_formats() if find(name) is not None)})
+        (
+            (flag,),
+            {"choices": sorted({DESCRIBED, *(name for name in known_formats() if find(name))})},
+        )
         for flag, find in (
             ("--tool-call-parser", tool_format),
             ("--reasoning-parser", reasoning_format),

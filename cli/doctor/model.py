@@ -9,7 +9,14 @@ from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ...parsers.base import ParserNames
 from ...parsers.detection import Detection, Evidence, detect_reasoning, detect_tool_calls
 from ...parsers.format import Format
-from ...templates.auto_parsers import AUTO, read_added_tokens, read_evidence
+from ...parsers.response_template import DESCRIBED
+from ...templates.auto_parsers import (
+    AUTO,
+    detect_described,
+    read_added_tokens,
+    read_description,
+    read_evidence,
+)
 from ...tokenization.model_files import ModelFolder, find_folder
 from ...worker.stock_frontends import name_in_rust
 from .findings import Finding
@@ -23,6 +30,7 @@ class ModelFacts(NamedTuple):
     token_ids: dict[str, int]
     tools: Detection
     reasoning: Detection
+    description: str | None = None
 
     @property
     def names(self) -> ParserNames:
@@ -31,11 +39,13 @@ class ModelFacts(NamedTuple):
         return ParserNames(*(None if format_ is None else format_.name for format_ in found))
 
     def resolve(self, names: ParserNames) -> ParserNames:
-        """Replace "auto" in `names` by what was detected."""
-        return ParserNames(
+        """Replace "auto" in `names` by what was detected, "template" by the description."""
+        chosen = (
             self.names.tool_call if names.tool_call == AUTO else names.tool_call,
             self.names.reasoning if names.reasoning == AUTO else names.reasoning,
         )
+        own = self.description or DESCRIBED
+        return ParserNames(*(own if name == DESCRIBED else name for name in chosen))
 
 
 def read_model(model: str, chat_template: str | None, revision: str | None) -> ModelFacts:
@@ -49,7 +59,10 @@ def read_model(model: str, chat_template: str | None, revision: str | None) -> M
     token_ids = read_added_tokens(folder)
     reasoning = detect_reasoning(evidence, tools.format)
     files = ModelFolder(folder, token_id=token_ids.get)
-    return ModelFacts(files, evidence, token_ids, tools, reasoning)
+    own = read_description(folder)
+    tools = detect_described(tools, TOOL_CALL_FLAG, own)
+    reasoning = detect_described(reasoning, REASONING_FLAG, own)
+    return ModelFacts(files, evidence, token_ids, tools, reasoning, own)
 
 
 def check_model(facts: ModelFacts) -> Iterator[Finding]:

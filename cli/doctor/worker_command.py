@@ -27,6 +27,7 @@ from ...parsers.events import Content
 from ...parsers.format import Format
 from ...parsers.linear_parsers import LinearParsers, Vocabulary
 from ...parsers.parser_lookup import known_formats, reasoning_format, tool_format
+from ...parsers.response_template import DESCRIBED
 from ...templates.auto_parsers import AUTO
 from ...testing.transcripts import EXAMPLES
 from ...worker.flags import (
@@ -182,7 +183,10 @@ def check_command(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding
         (TOOLS, names.tool_call, facts.tools),
         (REASONING, names.reasoning, facts.reasoning),
     ):
-        yield from _check_parser(kind, name, detection, facts, is_on=command.is_on)
+        if name == DESCRIBED:
+            yield _check_described(kind, facts)
+        else:
+            yield from _check_parser(kind, name, detection, facts, is_on=command.is_on)
     yield from _check_stock_names(command, facts)
     own, asked = facts.files.context_length, command.context_length
     if own and asked and asked > own:
@@ -217,6 +221,19 @@ def _check_switch(command: WorkerCommand) -> Iterator[Finding]:
         yield Finding("error", "flags", str(error))
     else:
         yield Finding("ok", "post-processing", "in the worker")
+
+
+def _check_described(kind: _Kind, facts: ModelFacts) -> Finding:
+    """Check whether the model's own description has a parser."""
+    try:
+        format_ = kind.find(facts.description or "")
+        text = "the model has no `response_template` that describes it"
+    except SetupError as error:
+        format_, text = None, str(error)
+    if format_ is not None:
+        return Finding("ok", kind.topic, f"{kind.flag} {DESCRIBED}: the table can be made")
+    text = f"{kind.flag} {DESCRIBED}: {text}"
+    return Finding("error", kind.topic, text, f"name a parser, or leave {kind.flag} out")
 
 
 def _check_parser(
@@ -286,7 +303,8 @@ def check_engine_names(command: WorkerCommand, names: ParserNames) -> Iterator[F
     """Check the names that no linear parser has with the engine, whose import takes seconds."""
     given = ((TOOLS, names.tool_call), (REASONING, names.reasoning))
     unknown = [
-        name if name != AUTO and name and not kind.find(name) else None for kind, name in given
+        name if name and name not in (AUTO, DESCRIBED) and not kind.find(name) else None
+        for kind, name in given
     ]
     if not any(unknown):
         return

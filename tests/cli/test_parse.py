@@ -108,3 +108,19 @@ def test_the_table_has_a_line_for_each_name() -> None:
     lines = CliRunner().invoke(main, ["parsers"]).output.splitlines()
     assert len(lines) == len(known_formats()) + 1
     assert next(line for line in lines if line.startswith("hermes ")).split()[1] == "yes"
+
+
+DESCRIPTION = {"thinking": {"open": "<|muse|>", "close": "<|hush|>"}, "content": {}}
+
+
+def test_the_table_of_a_description(tmp_path: Path) -> None:
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text(json.dumps({"response_template": {"fields": DESCRIPTION}}))
+    result = CliRunner().invoke(main, ["parsers", "--template", str(tmp_path)])
+    assert json.loads(result.output)["table"]["REASONING"] == {"<|hush|>": "START"}
+    config.write_text(json.dumps({"response_template": {"fields": {"x": {}}}}))
+    result = CliRunner().invoke(main, ["parsers", "--template", str(tmp_path)])
+    assert "'x' that an answer does not have" in result.output
+    config.write_text("{}")
+    result = CliRunner().invoke(main, ["parsers", "--template", str(tmp_path)])
+    assert "has no `response_template`" in result.output

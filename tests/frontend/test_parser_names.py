@@ -147,3 +147,9 @@ def test_names_are_checked_before_the_first_model(monkeypatch, engines, name, me
 def test_auto_is_refused_for_reasoning_as_well():
     with pytest.raises(SetupError, match="--reasoning-parser auto: only workers"):
         parser_names.check_names(ParserNames(None, "auto"), ["vllm"])
+
+
+def test_a_description_is_known_before_its_model() -> None:
+    parser_names.check_names(ParserNames("template", "template"), [])
+    with pytest.raises(UnknownParserError):
+        parser_names.check_names(ParserNames("template", "nope"), [])

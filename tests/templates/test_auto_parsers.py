@@ -138,7 +138,7 @@ def test_a_described_format(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     model = write_description(tmp_path, DESCRIPTION)
     with caplog.at_level("INFO"):
         found = resolve_auto(ParserNames(None, "auto"), model)
-    assert "--reasoning-parser auto: the model's `response_template`" in caplog.text
+    assert "auto: template, because it is the model's `response_template`" in caplog.text
     assert found == resolve_auto(ParserNames(None, "template"), model)
     format_ = reasoning_format(found.reasoning or "")
     assert format_ is not None

@@ -88,6 +88,7 @@ COMPLAINTS = [
     (("--tool-call-parser", ""), "warning", "tool calls", "clients get them as text"),
     (("--reasoning-parser", ""), "warning", "reasoning", "thoughts in the answer"),
     (("--reasoning-parser", "granite"), "error", "reasoning", "--reasoning-parser qwen3"),
+    (("--reasoning-parser", "template"), "error", "reasoning", "no `response_template`"),
     (("--max-model-len", "4096"), "warning", "context", "4,096"),
     (("--tokenizer-class", "C"), "error", "flags", "--tokenizer-class"),
     (("--dyn-tool-call-parser", "mistral"), "warning", "stock frontends", "-parser hermes"),
