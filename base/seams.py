@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import importlib
 import importlib.metadata
+import importlib.util
 import inspect
 import logging
 import re
@@ -34,6 +35,7 @@ private, its value is read or set, or its text is searched."""
 Build = Callable[[Any], Callable[..., object]]
 """Returns the replacement of a function."""
 
+DYNAMO = "ai-dynamo"
 _SECTION = re.compile(r"^== (\w+) (.*)\n((?:(?!==).*\n)*)", re.MULTILINE)
 _BLOCK = re.compile(r"((?:\S.*\n)+)((?: .*\n)+)")
 _FIELD = re.compile(r"^    (\w+): (.*)$", re.MULTILINE)
@@ -158,8 +160,10 @@ def check_seams(seams: Iterable[Seam], packages: Iterable[str]) -> frozenset[str
     """Return the features that are switched off, after one warning for each.
 
     packages: the distributions whose versions a message names.
-    Raises `SetupError` for the first row that does not hold and switches off no feature.
+    Raises `SetupError` for the first row that does not hold and switches off no feature, and
+        without Dynamo.
     """
+    check_dynamo_installed(packages)
     off: set[str] = set()
     for seam in seams:
         fault = None if seam.feature in off else find_fault(seam)
@@ -173,6 +177,17 @@ def check_seams(seams: Iterable[Seam], packages: Iterable[str]) -> frozenset[str
         off.add(seam.feature)
         logger.warning("%s is off: %s", seam.feature, describe_fault(seam, fault, packages))
     return frozenset(off)
+
+
+def check_dynamo_installed(packages: Iterable[str] = (DYNAMO,)) -> None:
+    """Raise `SetupError` if Dynamo is among `packages` and missing."""
+    if DYNAMO in packages and importlib.util.find_spec("dynamo") is None:
+        raise SetupError(
+            f"{DYNAMO} is not installed, and workers and frontends are Dynamo's; in a checkout of "
+            "Backedge: pip install '.[dynamo,vllm]' or '.[dynamo,sglang]'; without an engine: pip "
+            "install '.[light]', then pip install --no-deps ai-dynamo==1.6.1 "
+            "ai-dynamo-runtime==1.6.1."
+        )
 
 
 def rows_of(seams: Iterable[Seam], *roles: Role) -> list[Seam]:

@@ -5,6 +5,7 @@ A subcommand is imported when it is called, because some import an engine, which
 
 from __future__ import annotations
 
+import difflib
 import os
 import pkgutil
 from typing import IO
@@ -88,6 +89,9 @@ class LazyGroup(click.Group):
     @override
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
+            near = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
+            if near and not ctx.resilient_parsing:
+                ctx.fail(f"no command {cmd_name!r}; did you mean {near[0]}?")
             return None
         place, _ = COMMANDS[cmd_name]
         try:

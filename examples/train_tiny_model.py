@@ -1,7 +1,7 @@
 """Train `examples/tiny_model` so that it answers the example transcripts exactly.
 
-    python examples/train_tiny_model.py            # a few minutes on two CPU cores
-    python examples/train_tiny_model.py --continue # from the present weights, after a small change
+    .venv/bin/python examples/train_tiny_model.py             # some minutes on two CPU cores
+    .venv/bin/python examples/train_tiny_model.py --continue  # fewer, after a small change
 
 The model is a real Qwen3 (0.7 M parameters). It has learned only the transcripts, so
 greedy decoding gives the same tokens on every engine, and a test can demand the exact
@@ -271,7 +271,8 @@ def main() -> None:
     variants = [encode(tokenizer, transcript) for transcript in transcripts]
     longest = max(len(token_ids) for samples in variants for token_ids, _ in samples)
     print(
-        f"{len(transcripts)} transcripts, {len(tokenizer)} tokens, longest sequence {longest}",
+        f"{len(transcripts)} transcripts, {len(tokenizer)} tokens, longest sequence {longest}; "
+        f"at most {MAX_STEPS} steps, a line with the time every {CHECK_EVERY}",
         flush=True,
     )
     model = build_model(tokenizer)

@@ -61,6 +61,10 @@ class ContractError(BackedgeError):
     """A check of the kit found that a tokenizer breaks its contract."""
 
 
+class NotInstalledError(BackedgeError):
+    """A check of the kit needs a package that is not installed."""
+
+
 def describe_error(error: BaseException) -> str:
     """Return the type and the text of `error`."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

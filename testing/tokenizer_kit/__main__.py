@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import click
 import msgspec
 
 from ...base.errors import BackedgeError
 from ...tokenization.custom_tokenizer import Source, construct, create, split_name
 from . import CHECKS, STREAMING_CHECKS, Outcome, passed, run
+from .runner import Result
 
 PROGRAM = "python -m backedge.tokenization.kit"
 KEPT, BROKEN, NOT_LOADED = 0, 1, 2
+RESULTS: tuple[Result, ...] = get_args(Result)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -23,7 +27,8 @@ class Report(msgspec.Struct, frozen=True):
 
 
 @click.command(
-    epilog="Exit code: 0 if the class keeps the contract, 1 if not, 2 if it fails to load."
+    epilog="Exit code: 0 if the class keeps the contract, 1 if not, 2 if it fails to load or a "
+    "package is missing."
 )
 @click.argument("tokenizer", metavar="PACKAGE.MODULE:CLASS")
 @click.option("--model", required=True, metavar="PATH", help="Folder for the class's constructor.")
@@ -45,7 +50,8 @@ def main(
         context.exit(NOT_LOADED)
     report = Report(source.name, source.model_path, passed(outcomes), outcomes)
     click.echo(format_json(report) if as_json else format_table(report), nl=False)
-    context.exit(KEPT if report.passed else BROKEN)
+    is_broken = any(outcome.outcome == "failed" for outcome in outcomes)
+    context.exit(BROKEN if is_broken else KEPT if report.passed else NOT_LOADED)
 
 
 def create_streaming(source: Source) -> object:
@@ -75,9 +81,9 @@ def format_table(report: Report) -> str:
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     lines = ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]
-    counts = {kind: sum(row[0] == kind for row in rows) for kind in ("passed", "failed", "skipped")}
-    total = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    verdict = "keeps" if report.passed else "breaks"
+    counts = {kind: sum(row[0] == kind for row in rows) for kind in RESULTS}
+    total = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    verdict = "keeps" if report.passed else "breaks" if counts["failed"] else "may keep"
     return "\n".join([*lines, f"{report.tokenizer} {verdict} the contract: {total}", ""])
 
 

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ...tokenization.detokenizer import DetokenizerOptions, detokenizers
-from ...tokenization.errors import ContractError
+from ...tokenization.errors import ContractError, NotInstalledError
 from .check import TokenizerUnderTest, common_prefix_length, require, require_equal, wrap_checked
 from .samples import CODE, CONVERSATION, EMOJI, LONG, MARKERS, MULTILINGUAL, SHORT
 
@@ -222,7 +222,7 @@ def copy_by(package: str, instance: object) -> tuple[Any, str]:
     try:
         pickler = importlib.import_module(package)
     except ImportError as error:
-        raise ContractError(
+        raise NotInstalledError(
             f"{package} is not installed, which this check needs; pip install '.[kit]' in a "
             "checkout of Backedge"
         ) from error

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from ...tokenization.errors import ContractError, TokenizerError, describe_error
+from ...tokenization.errors import ContractError, NotInstalledError, TokenizerError, describe_error
 from . import optional, required
 from .check import Check, TokenizerUnderTest, has_own_attribute
 from .samples import CODE, EMOJI, LONG, MULTILINGUAL
@@ -65,7 +65,8 @@ STREAMING_CHECKS = (
 """For a class that has only the streaming contract: `tok(texts)` gives lists of str."""
 
 
-Result = Literal["passed", "failed", "skipped"]
+Result = Literal["passed", "failed", "skipped", "missing"]
+"""A check is missing if a package that it needs is not installed."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -97,8 +98,8 @@ def run(factory: Callable[[], object], checks: Sequence[Check] = CHECKS) -> list
 
 
 def passed(outcomes: Sequence[Outcome]) -> bool:
-    """Whether no check failed; skipped ones do not count."""
-    return all(outcome.outcome != "failed" for outcome in outcomes)
+    """Whether no check failed, and none was missing; skipped ones do not count."""
+    return all(outcome.outcome in ("passed", "skipped") for outcome in outcomes)
 
 
 def contract_tests(
@@ -120,7 +121,7 @@ def contract_tests(
         if reason := reason_to_skip(check, target):
             pytest.skip(reason)
         outcome = _run_check(check, target)
-        if outcome.outcome == "failed":
+        if not passed([outcome]):
             pytest.fail(outcome.detail, pytrace=False)
 
     return test_contract
@@ -142,6 +143,8 @@ def _run_check(check: Check, target: TokenizerUnderTest) -> Outcome:
     outcome: Result = "failed"
     try:
         outcome, detail = "passed", check.run(target)
+    except NotInstalledError as error:
+        outcome, detail = "missing", str(error)
     except (ContractError, TokenizerError) as error:
         detail = str(error)
     except Exception as error:  # noqa: BLE001 - a user's class may raise anything

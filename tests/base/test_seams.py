@@ -122,3 +122,10 @@ def test_a_table_is_read():
 def test_a_table_knows_its_words(old, new):
     with pytest.raises(msgspec.ValidationError, match="Invalid enum value"):
         read_table("", TABLE.replace(old, new))
+
+
+def test_without_dynamo_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SetupError, match=r"ai-dynamo is not installed.*'\.\[light\]'"):
+        check_seams([], ["ai-dynamo"])
+    assert check_seams([], ["msgspec"]) == frozenset()

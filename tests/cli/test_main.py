@@ -93,7 +93,7 @@ def test_an_exit_code_is_passed_on(code, monkeypatch) -> None:
         ("offline --seeed 1", "No such option '--seeed'. Did you mean '--seed'?"),
         ("replay", "Missing argument 'FILE...'."),
         ("replay f --chunks x", "'x' must be recorded, all, random, or a number from 1"),
-        ("offlin", "No such command 'offlin'."),
+        ("offlin", "no command 'offlin'; did you mean offline?"),
     ],
 )
 def test_a_wrong_flag_is_one_line(words, said) -> None:

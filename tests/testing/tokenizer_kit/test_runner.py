@@ -80,7 +80,7 @@ def test_a_pytest_of_a_broken_tokenizer_fails_its_check():
         run(check("prompt"))
 
 
-def test_a_pickler_that_is_missing_is_a_failure(monkeypatch):
+def test_a_pickler_that_is_missing_fails_the_users_test(monkeypatch):
     monkeypatch.setitem(sys.modules, "dill", None)
     run = contract_tests(lambda: WordTokenizer("model"))
     with pytest.raises(pytest.fail.Exception, match=r"dill is not installed.*\[kit\]"):
