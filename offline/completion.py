@@ -17,7 +17,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from ..base.errors import ParserFailedError
+from ..base.errors import BackedgeError
 from ..parsers.base import ParserFactory, ParserRequest
 from ..parsers.linear_parsers import Vocabulary
 from ..postprocess.delta_builder import aggregate_deltas
@@ -184,9 +184,9 @@ class Completion:
                 self._feed_watched(chunk)
             else:
                 self._feed_core(chunk)
-        except ParserFailedError as error:
-            # Only this answer is affected.
-            self._fail("generation", str(error))
+        except Exception as error:  # noqa: BLE001 - only this answer is affected
+            known = isinstance(error, BackedgeError)
+            self._fail("generation", str(error) if known else describe_error(error))
         return self.finished
 
     def result(self) -> GeneratedChoice:

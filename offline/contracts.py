@@ -162,8 +162,10 @@ class ModelLoadConfig(Named):
     dtype: of the weights, as the back end names it ("auto", "float32", "bfloat16").
     max_model_len: limit for tokens of prompt and output together; None for the model's own.
     chat_template: path of a Jinja file to use instead of the model's own.
-    postprocess_parsers: as in workers: linear, native, or auto, which takes the linear ones if
-        they know the names.
+    tokenizer_module, tokenizer_class: your own tokenizer; it is called with the model's path.
+    postprocess_parsers: linear, native, or auto, which takes the linear ones if they know the
+        names.
+    tool_parser_plugin: a module or file that registers tool parsers with vLLM.
     engine_args: additional arguments for the back end, by its own names; checked against the
         installed version before weights load.
     fallback_backend: used for requests that `backend` cannot do; None rejects them.
@@ -177,7 +179,10 @@ class ModelLoadConfig(Named):
     trust_remote_code: bool = False
     max_model_len: int | None = None
     chat_template: str | os.PathLike[str] | None = None
+    tokenizer_module: str | None = None
+    tokenizer_class: str | None = None
     postprocess_parsers: ParserKind = "auto"
+    tool_parser_plugin: str | None = None
     engine_args: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     vlm: VlmPreprocessOptions = dataclasses.field(default_factory=VlmPreprocessOptions)
     fallback_backend: BackendName | None = None
@@ -193,13 +198,13 @@ class ModelLoadConfig(Named):
         if self.postprocess_parsers not in get_args(ParserKind):
             allowed = f"one of {', '.join(get_args(ParserKind))}"
             raise OptionValueError.wrong("postprocess_parsers", self.postprocess_parsers, allowed)
-        _check_type("dtype", self.dtype, str)
+        for name in ("dtype", "tokenizer_module", "tokenizer_class", "tool_parser_plugin"):
+            _check_type(name, getattr(self, name), str)
         _check_type("trust_remote_code", self.trust_remote_code, bool)
         _check_number("max_model_len", self.max_model_len, Range(2, INT_32))
         if not isinstance(self.engine_args, Mapping):
-            raise OptionValueError.wrong(
-                "engine_args", self.engine_args, "a mapping of names to values"
-            )
+            names = "a mapping of names to values"
+            raise OptionValueError.wrong("engine_args", self.engine_args, names)
         if not isinstance(self.vlm, VlmPreprocessOptions):
             raise OptionValueError.wrong("vlm", self.vlm, "VlmPreprocessOptions(...)")
 
@@ -275,10 +280,8 @@ class GenerationOptions(Named):
             raise OptionValueError.wrong("malformed_calls", self.malformed_calls, "open or repair")
         _check_stops(self.stop)
         _check_token_ids(self.stop_token_ids)
-        if not isinstance(self.chat_template_kwargs, Mapping):
-            raise OptionValueError.wrong(
-                "chat_template_kwargs", self.chat_template_kwargs, "a mapping"
-            )
+        if not isinstance(kwargs := self.chat_template_kwargs, Mapping):
+            raise OptionValueError.wrong("chat_template_kwargs", kwargs, "a mapping")
         if not self.message and (self.tool_call_parser or self.reasoning_parser):
             problem = "must be true where tool_call_parser or reasoning_parser is given"
             raise OptionValueError("message", problem)

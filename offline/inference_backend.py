@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from ..base.engines import load_engine_module
+from ..base.engines import load_engine_module, load_native_parsers
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
 from ..parsers.api import Engine, native_parsers
@@ -126,11 +126,14 @@ class Backend(abc.ABC):
     def build_parsers(self, names: ParserNames, tokenizer: object) -> ParserFactory:
         """Return the parsers of these names, those of the engine if it has some that are needed.
 
-        Raises `UnknownParserError`, and as `native_parsers`.
+        Raises `UnknownParserError`, as `native_parsers`, and for a plugin that cannot be imported.
         """
-        kind = self.config.postprocess_parsers
-        if (kind != "auto" or self.native is not None) and uses_native(kind, names):
-            return native_parsers(self.native, tokenizer, names)
+        kind, engine = self.config.postprocess_parsers, self.native
+        if self.config.tool_parser_plugin is not None:
+            engine = "vllm"
+            load_native_parsers(engine).load_tool_parser_plugin(self.config.tool_parser_plugin)
+        if (kind != "auto" or engine is not None) and uses_native(kind, names):
+            return native_parsers(engine, tokenizer, names)
         return linear_parsers(names, read_vocabulary(tokenizer))
 
 

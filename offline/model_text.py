@@ -26,7 +26,8 @@ from ..templates.chat_template import (
     read_templates,
     reads_content_parts,
 )
-from ..tokenization import TokenizerError, load
+from ..templates.python_prompts import PythonPrompts
+from ..tokenization import LazyTokenizer, TokenizerError, load
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import (
     GenerationConfig,
@@ -35,7 +36,12 @@ from ..tokenization.model_files import (
     has_mistral_tokenizer,
 )
 from ..tokenization.prompt_encoder import PromptLimit
-from .contracts import GenerationOptions, ModelLoadConfig, TextGenerationRequest
+from .contracts import (
+    GenerationOptions,
+    ModelLoadConfig,
+    OptionValueError,
+    TextGenerationRequest,
+)
 from .rows import RowFailure
 
 logger = logging.getLogger(__name__)
@@ -81,6 +87,10 @@ def open_text(config: ModelLoadConfig) -> ModelText:
     import transformers
 
     folder = find_folder(str(config.model), config.revision)
+    if config.tokenizer_module or config.tokenizer_class:
+        if not (config.tokenizer_module and config.tokenizer_class):
+            raise OptionValueError("tokenizer_module", "must be given with tokenizer_class")
+        return _open_python(load(config.tokenizer_module, config.tokenizer_class, folder), config)
     if has_mistral_tokenizer(folder) and not (folder / "tokenizer.json").is_file():
         if config.chat_template is not None:
             raise SetupError("chat_template is not for models whose prompts mistral-common makes.")
@@ -138,6 +148,26 @@ def _open_mistral(folder: Path, config: ModelLoadConfig) -> ModelText:
         list({*files.eos_token_ids, *files.further_eos_token_ids, inner.eos_id}),
         files.context_length,
         files.generation_config,
+    )
+
+
+def _open_python(tokenizer: LazyTokenizer, config: ModelLoadConfig) -> ModelText:
+    """Return the text of the user's tokenizer, as frontends use it."""
+    template = None if config.chat_template is None else str(config.chat_template)
+    folder = Path(tokenizer.source.model_path)
+    try:
+        prompts = PythonPrompts(tokenizer, folder, template, context_length=config.max_model_len)
+        decoder = prompts.tokenizer
+    except TokenizerError as error:
+        raise SetupError(str(error)) from error
+    return ModelText(
+        decoder,
+        prompts.prompt_token_ids,
+        prompts.encode,
+        prompts.encode,
+        list({*prompts.eos_token_ids, *prompts.further_eos_token_ids}),
+        prompts.context_length,
+        prompts.generation_config,
     )
 
 

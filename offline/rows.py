@@ -14,7 +14,7 @@ from ..base.json_types import JsonObject
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import SAMPLING_DEFAULTS, GenerationConfig
 from .completion import Completion
-from .contracts import GenerationOptions, GenerationResult, RowError, RowErrorKind
+from .contracts import GeneratedChoice, GenerationOptions, GenerationResult, RowError, RowErrorKind
 
 
 class RowFailure(Exception):  # noqa: N818 - it carries a row's error and never leaves the engine
@@ -156,12 +156,19 @@ class Row:
         """Return the result of the row, which must have finished or failed."""
         errors = [self.error, *(completion.error for completion in self.completions)]
         error = next((found for found in errors if found is not None), None)
+        choices = list[GeneratedChoice]()
+        try:
+            if error is None:
+                choices = [completion.result() for completion in self.completions]
+        except Exception as failure:  # noqa: BLE001 - the user's tokenizer may raise anything
+            found = find_row_error(failure, "generation", "the tokenizer")
+            error = msgspec.structs.replace(found, kind="generation")
         return GenerationResult(
             id=self.request_id,
             index=self.index,
             backend=backend,
             prompt_tokens=len(self.prompt.token_ids),
-            choices=[] if error else [completion.result() for completion in self.completions],
+            choices=choices,
             error=error,
         )
 

@@ -179,6 +179,8 @@ class VisionBackend(Backend):
 
     @override
     def check_vision(self) -> None:
+        if self.config.tokenizer_module:
+            raise SetupError("tokenizer_module is not for images: leave one of them out.")
         if not has_vision(find_folder(str(self.config.model), self.config.revision)):
             raise SetupError(
                 f"the model {str(self.config.model)!r} does not read images (config.json has no "

@@ -38,6 +38,9 @@ class ReplayBackend(Backend):
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
         check_names("the back end 'replay'", config.engine_args, list(ARGUMENTS))
+        if config.tokenizer_module is not None:
+            problem = "is not for the back end 'replay', whose recordings have token ids"
+            raise OptionValueError("tokenizer_module", problem)
         arguments = ARGUMENTS | dict(config.engine_args)
         self._folder = Path(str(arguments["transcripts"]))
         step = arguments["tokens_per_step"]

@@ -1,8 +1,12 @@
 """Names of options are checked, and every back end says what it can do."""
 
+import dataclasses
+from pathlib import Path
+
 import pytest
 from backedge.base.engines import has_engine
 from backedge.base.errors import SetupError
+from backedge.offline import ModelLoadConfig
 from backedge.offline.contracts import UnknownOptionError, check_names
 from backedge.offline.inference_backend import (
     CAPABILITIES,
@@ -13,6 +17,13 @@ from backedge.offline.inference_backend import (
     backend_class,
     loads,
 )
+from backedge.parsers.base import ParserNames
+from backedge.testing.offline import ReplayBackend
+from transformers import AutoTokenizer
+
+from tests.support import TINY_MODEL
+
+PLUGIN = Path(__file__).parent.parent / "e2e/explosive_parser.py"
 
 NAMES = [name for name, (folder, _) in ENGINES.items() if has_engine(folder)]
 
@@ -43,3 +54,19 @@ class OfItsOwnError(Exception):
 def test_weights_that_an_engine_refuses(error):
     with pytest.raises(SetupError, match=r"vLLM cannot load 'm' .*no room"), loads("vLLM", "m"):
         raise error("no room")
+
+
+def test_a_plugin_registers_parsers():
+    pytest.importorskip("vllm")
+    names = ParserNames(tool_call="explosive")
+    config = ModelLoadConfig(TINY_MODEL, backend="replay")
+    tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL)
+    for plugin, error in (
+        (None, "explosive"),
+        ("no_such.py", r"--tool-parser-plugin 'no_such.py'"),
+    ):
+        backend = ReplayBackend(dataclasses.replace(config, tool_parser_plugin=plugin))
+        with pytest.raises(SetupError, match=error):
+            backend.build_parsers(names, tokenizer)
+    backend = ReplayBackend(dataclasses.replace(config, tool_parser_plugin=str(PLUGIN)))
+    assert backend.build_parsers(names, tokenizer) is not None

@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 from pathlib import Path
+from typing import Any
 
 import mistral_common
 import pytest
@@ -11,8 +12,10 @@ from backedge.offline import GenerationOptions, ModelLoadConfig
 from backedge.offline.model_text import open_text, render_conversation
 from backedge.templates.chat_template import ModelPrompts
 from backedge.testing.offline import ReplayBackend
+from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
 from backedge.tokenization.mistral import MistralTokenizer
 
+from examples.my_tokenizer import MyTokenizer
 from tests.offline.batches import ask, request
 from tests.support import TINY_MODEL, TRANSCRIPTS
 
@@ -83,6 +86,32 @@ def test_mistral_common_makes_the_prompts_that_servers_get(file, tmp_path):
     [plain] = {tuple(text.encode_plain("[INST] Hi")[:1])}
     assert plain == (1,), "a text begins with the token for the beginning"
     assert server.tokenizer.eos_id in text.eos_token_ids
+
+
+OWN: Any = {"tokenizer_module": "examples.my_tokenizer", "tokenizer_class": "MyTokenizer"}
+
+
+def test_a_tokenizer_of_ones_own_makes_prompts_and_decodes():
+    text = open_text(ModelLoadConfig(TINY_MODEL, **OWN))
+    own = MyTokenizer("")
+    row = ask("Grüß Gott", tool_choice="none", tools=[{"type": "function"}])
+    backend = ReplayBackend(ModelLoadConfig(TINY_MODEL, backend="replay"))
+    prompt = backend.build_prompt(text, row, GenerationOptions())
+    assert prompt.token_ids == own.encode(own.apply_chat_template([*(row.messages or ())]))
+    assert text.encode_plain("ö") == own.encode("ö")
+    feed = detokenizers(text.tokenizer)(DetokenizerOptions(), ()).feed
+    assert "".join(map(feed, own.encode("ö"))) == "ö"
+
+
+def test_a_tokenizer_of_ones_own_that_cannot_be_used():
+    with pytest.raises(SetupError, match=r"no_such\.module"):
+        open_text(
+            ModelLoadConfig(TINY_MODEL, tokenizer_module="no_such.module", tokenizer_class="A")
+        )
+    with pytest.raises(SetupError, match="`tokenizer_module` must be given with tokenizer_class"):
+        open_text(ModelLoadConfig(TINY_MODEL, tokenizer_module="examples.my_tokenizer"))
+    with pytest.raises(SetupError, match="`tokenizer_module` is not for the back end 'replay'"):
+        ReplayBackend(ModelLoadConfig(TINY_MODEL, backend="replay", **OWN))
 
 
 def test_tools_that_must_not_be_called_are_not_shown():
