@@ -23,6 +23,7 @@ import reprlib
 from collections.abc import Iterable, Iterator
 from typing import Self
 
+from .hidden_characters import show_line
 from .limits import MAX_REASON, MAX_SHOWN_NAME, MAX_SHOWN_TEXT
 
 # Where the parsers' names come from; errors name the flag to change.
@@ -60,7 +61,7 @@ def exiting(prefix: str = "Backedge: ") -> Iterator[None]:
     try:
         yield
     except BackedgeError as error:
-        raise SystemExit(f"{prefix}{error}") from error
+        raise SystemExit(f"{prefix}{show_line(error)}") from error
 
 
 class FieldError(BackedgeError):

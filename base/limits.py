@@ -194,6 +194,10 @@ MAX_SHOWN_NAME = 200
 """characters: a name or a value that an error repeats | its beginning and its end"""
 MAX_SHOWN_TEXT = 1000
 """characters: an error | its beginning and its end"""
+MAX_LOGGED_MESSAGE = 4096
+"""characters: the message of a log line | its beginning and its end"""
+MAX_LOGGED_TRACEBACK = 1 << 16
+"""characters: the traceback of a log line | its beginning and its end"""
 KEEP_TURNS_MB = 256
 """MiB: answers that are kept for later requests, of all models
 | those used longest ago are forgotten; `--keep-turns-mb`"""

@@ -14,7 +14,6 @@ import importlib
 import importlib.metadata
 import importlib.util
 import inspect
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
@@ -22,8 +21,9 @@ from typing import Any, Literal
 import msgspec
 
 from .errors import SetupError
+from .log import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 Role = Literal["flags", "worker", "frontend", "parsers", "detokenizer", "offline", "replay"]
 """When a row is checked: before our flags are added to an engine's, when a worker, a frontend or

@@ -15,6 +15,8 @@ from click.shell_completion import CompletionItem, get_completion_class
 from typing_extensions import override
 
 from ..base.errors import BackedgeError
+from ..base.hidden_characters import show_line
+from ..base.terminal import print_text
 
 # Subcommand -> its "module:function" in the package, and its description.
 COMMANDS = {
@@ -45,11 +47,11 @@ class Failure(click.ClickException):
 
     def __init__(self, command: str | None, text: object) -> None:
         name = f"backedge {command}" if command else "backedge"
-        super().__init__(f"{name}: {' '.join(str(text).split())}")
+        super().__init__(f"{name}: {show_line(text)}")
 
     @override
     def show(self, file: IO[str] | None = None) -> None:
-        click.echo(self.message, file=file, err=file is None)
+        print_text(self.message, file=file, err=file is None)
 
 
 class LazyGroup(click.Group):
@@ -137,4 +139,5 @@ def completion(ctx: click.Context, shell: str) -> None:
         raise click.UsageError(f"click {click.__version__} has no completion for {shell}")
     root = ctx.find_root()
     completion = completion_class(root.command, {}, "backedge", VARIABLE)
-    click.echo(completion.source_template % completion.source_vars())
+    script = completion.source_template % completion.source_vars()
+    print_text(*script.split("\n"))

@@ -13,6 +13,7 @@ import msgspec
 
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
+from ..base.terminal import format_json, print_json, print_text
 from ..parsers import events as kinds
 from ..parsers.api import stream_parser
 from ..parsers.events import Event, join
@@ -69,11 +70,11 @@ def command(**flags: Any) -> None:
     events = parse(**{name: flags[name] for name in flags if name != "as_json"})
     shown = [show(event) for event in events]
     if flags["as_json"]:
-        click.echo(msgspec.json.encode(shown))
+        print_json(shown)
         return
     for each in shown:
         name = each.kind if each.index is None else f"{each.kind} {each.index}"
-        click.echo(f"{name:12} {json.dumps(each.text)}")
+        print_text(f"{name:12} {json.dumps(each.text)}")
 
 
 def parse(
@@ -189,14 +190,14 @@ def describe(folder: Path) -> Described:
     return Described(table, build_tag(format_, [("NAME", {"type": "object"})], forced=True))
 
 
-def show_table(rows: Sequence[ParserRow]) -> str:
-    """Return `rows` as text, one per line."""
+def show_table(rows: Sequence[ParserRow]) -> list[str]:
+    """Return the lines of a table."""
     width = max(len(row.name) for row in rows)
     lines = [f"{'name':{width}}  tools  reasoning  source"]
     for row in rows:
         tools, reasoning = ("yes" if has else "-" for has in (row.tool_calls, row.reasoning))
         lines.append(f"{row.name:{width}}  {tools:5}  {reasoning:9}  {row.source}")
-    return "\n".join(lines)
+    return lines
 
 
 @click.command("parsers")
@@ -210,7 +211,10 @@ def show_table(rows: Sequence[ParserRow]) -> str:
 def parsers(*, as_json: bool, template: Path | None) -> None:
     """List the linear parsers, whose cost per token is constant."""
     if template is not None:
-        click.echo(msgspec.json.format(msgspec.json.encode(describe(template))).decode())
+        print_text(*format_json(describe(template), indent=2).split("\n"))
         return
     rows = list_parsers()
-    click.echo(msgspec.json.encode(rows).decode() if as_json else show_table(rows))
+    if as_json:
+        print_json(rows)
+    else:
+        print_text(*show_table(rows))

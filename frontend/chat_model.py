@@ -8,7 +8,6 @@ may call them itself.
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from dynamo.llm.exceptions import Cancelled, Unknown, WorkerUnavailable
 
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
+from ..base.log import get_logger
 from ..engines.dynamo import types as dynamo
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
 from ..postprocess.postprocessor import Postprocessor, starts_in_reasoning
@@ -38,7 +38,7 @@ from .response.openai_chunks import AnnotatedChunk, OpenAIChunkWriter
 from .response.worker_stream import StreamReader, WorkerError
 from .turns.turn_keeper import Conversation, LocalFactories, TurnKeeper
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 WORKER_GONE = "the worker is gone; send the request again"
 MEDIA_COUNTS = {part: part.replace("_url", "_count") for part in MEDIA_PARTS}

@@ -7,7 +7,6 @@ import asyncio
 import functools
 import importlib
 import importlib.metadata
-import logging
 from collections.abc import AsyncIterator, Callable, Container, Iterable
 
 from dynamo.llm import PythonAsyncEngine
@@ -15,6 +14,7 @@ from dynamo.llm.exceptions import WorkerUnavailable
 
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
+from ..base.log import get_logger
 from ..engines.dynamo.types import (
     Context,
     FrontendConfig,
@@ -48,7 +48,7 @@ from .turns.shared_turns import SharedTurns
 from .turns.turn_keeper import TurnKeeper
 from .turns.turn_store import TurnStore
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # (request in OpenAI's form, Dynamo's context) -> chunks for Dynamo's HTTP layer
 Answer = Callable[[JsonObject, Context], AsyncIterator[AnnotatedChunk]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator
 from http import HTTPStatus
 
@@ -17,10 +16,11 @@ from dynamo.llm.exceptions import (
 
 from ..base.errors import RequestError, SetupError, shorten
 from ..base.json_types import JsonObject
+from ..base.log import get_logger
 from ..tokenization import TokenizerError
 from .prompt_queue import BusyError, ClientGoneError, PreparationError
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 HIDDEN = "Internal server error"
 REFUSALS = InvalidArgument, WorkerUnavailable, Unknown

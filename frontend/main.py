@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import logging
 import os
 import socket
 import sys
@@ -26,6 +25,7 @@ from ..base.flags import (
     flag,
 )
 from ..base.limits import PROMPT_CACHE_MB
+from ..base.log import get_logger
 from ..base.seams import check_seams, read_version
 from ..engines.dynamo import seams
 from ..engines.dynamo.types import FrontendConfig, Runtime
@@ -39,7 +39,7 @@ from ..tokenization.tokenizer_selection import BACKEND_FLAG, Backend, is_install
 from .handover import CHAT_PROCESSOR_FLAG, PROCESSING
 from .turns import flags as turn_flags
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 ENGINES: tuple[Backend, ...] = ("vllm", "sglang")
 ENGINE_FACTORY_FLAG = "--engine-factory"

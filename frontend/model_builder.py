@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import functools
-import logging
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from ..base.engines import load_engine_module
 from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
 from ..base.gc_freeze import importing
 from ..base.json_types import JsonObject
+from ..base.log import get_logger
 from ..base.seams import Seam, check_seams, read_version, rows_of
 from ..engines.dynamo.types import (
     read_runtime_config,
@@ -35,7 +35,7 @@ from .parser_names import FrontendParsers, InstalledParsers, read_configured_par
 from .prompt_queue import PromptQueue
 from .request.tool_schema_cache import standard_parameters
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # By tokenizer back end: the folder of the engine, and the class in its `frontend.py`.
 BUILDERS: dict[Backend, tuple[str, str]] = {

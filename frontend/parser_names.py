@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Callable, Collection, Iterable
 
 import msgspec
@@ -16,6 +15,7 @@ from ..base.errors import (
     SetupError,
     UnknownParserError,
 )
+from ..base.log import get_logger
 from ..engines.dynamo.types import RuntimeConfig, RuntimeData
 from ..parsers.api import Engine, native_parsers
 from ..parsers.base import ParserFactory, ParserNames
@@ -32,7 +32,7 @@ from ..postprocess.messages import WorkerCard, read
 from ..templates.auto_parsers import AUTO
 from ..tokenization.detokenizer import read_vocabulary
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class FrontendParsers(msgspec.Struct, frozen=True):

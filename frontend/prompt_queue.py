@@ -12,7 +12,6 @@ BaseException as well.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sys
 import threading
@@ -33,6 +32,7 @@ from dynamo.llm.exceptions import DynamoException, HttpError
 
 from ..base.errors import BackedgeError, shorten
 from ..base.limits import MAX_WAITING_CHARACTERS, WAITING_PER_THREAD
+from ..base.log import get_logger
 from ..engines.dynamo.types import Context
 
 # The errors that `as_http_errors` translates; vLLM and pydantic check requests with ValueError.
@@ -59,7 +59,7 @@ def contained(*expected: type[BaseException]) -> Iterator[None]:
         raise PreparationError(error) from error
 
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 T = TypeVar("T")
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
-import logging
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from dynamo.llm import ModelRuntimeConfig
 
-logger = logging.getLogger(__name__)
+from ..base.log import get_logger
+
+logger = get_logger(__name__)
 
 POLL_S = 0.25
 # By then all others have dropped the model, too.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import signal
-import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 
@@ -12,6 +11,7 @@ import click
 
 from ..base.errors import BackedgeError, SetupError
 from ..base.json_types import JsonObject
+from ..base.terminal import print_text
 from .batch_file import InputScan, read_row, read_rows, scan_input
 from .batch_job import BatchJob, RowReader
 from .batch_output import BatchOutput
@@ -142,7 +142,7 @@ def _generate(
         progress.say(f"{error}")
         return _break_off(progress, output, started=progress.done > before)
     except Exception:  # noqa: BLE001 - an engine may raise anything; finished rows are kept
-        progress.say(traceback.format_exc())
+        progress.say(*traceback.format_exc().splitlines())
         return _break_off(progress, output, started=progress.done > before)
     progress.close()
     if interrupts.number is not None and progress.done < progress.total:
@@ -193,4 +193,4 @@ def load_plugin(name: str) -> Plugin:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"backedge.offline: {text}\n")
+    print_text(f"backedge.offline: {text}", err=True)

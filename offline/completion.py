@@ -9,7 +9,6 @@ whose text completes a stop string, ends the answer; otherwise the limit of toke
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from ..base.errors import BackedgeError
+from ..base.log import get_logger
 from ..parsers.base import ParserFactory, ParserRequest
 from ..parsers.linear_parsers import Vocabulary
 from ..postprocess.delta_builder import aggregate_deltas
@@ -84,7 +84,7 @@ def normalize_stops(
     return strings, tokens
 
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # An id that the core generated, as opposed to the model's format.
 _DRAWN_ID = re.compile(r"call_[0-9a-f]{24}")

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import logging
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Self
 
 import msgspec
 
 from ..base.errors import SetupError
+from ..base.log import get_logger
 from .contracts import (
     CapabilityError,
     EngineDiedError,
@@ -46,7 +46,7 @@ from .plugins.base import Plugin, check_backend, check_batch, check_declaration
 from .preparation import Preparation, ReadRequest, read_request
 from .rows import Row, find_row_error
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 Indexed = tuple[int, GenerationResult]
 

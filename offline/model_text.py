@@ -7,7 +7,6 @@ the template rejects it.
 from __future__ import annotations
 
 import functools
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 
 from ..base.errors import RequestError, SetupError
 from ..base.json_types import JsonObject
+from ..base.log import get_logger
 from ..templates.chat_template import (
     CACHED_TEMPLATES,
     DEFAULT,
@@ -44,7 +44,7 @@ from .contracts import (
 )
 from .rows import RowFailure
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 T = TypeVar("T")
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from ..base.terminal import print_text
+
 # Seconds between two plain lines.
 INTERVAL_S = 10.0
 WIDTH, HEIGHT = 100, 20
@@ -66,12 +68,11 @@ class Progress:
         else:
             self._write()
 
-    def say(self, text: str) -> None:
-        """Write a line without breaking the bar."""
+    def say(self, *lines: str) -> None:
+        """Write lines without breaking the bar."""
         if self._bar is not None:
             self._bar.clear()
-        self._stream.write(f"{text}\n")
-        self._stream.flush()
+        print_text(*lines, file=self._stream)
 
     def describe(self) -> str:
         """Return the figures as one line: rows, failures, rates, remaining time."""

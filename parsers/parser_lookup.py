@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError, UnknownParserError
+from ..base.log import get_logger
 from .base import ParserNames
 from .format import Format
 from .linear_parsers import LinearParsers, Vocabulary
@@ -20,7 +20,7 @@ from .response_template import PREFIX, compile_description
 
 Kind = Literal["auto", "linear", "native"]
 ENTRY_POINTS = "backedge.formats"
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..base.errors import ParserFailedError
+from ..base.log import get_logger
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import linear_parsers
 from ..parsers.passthrough import PassthroughParsers
@@ -50,7 +50,7 @@ class UsageCounter:
         )
 
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 def log_failure(failure: ParserFailedError) -> None:

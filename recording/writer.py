@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
-import logging
 import os
 import queue
 import re
@@ -22,10 +21,11 @@ from typing import Literal, get_args
 import msgspec
 
 from ..base.limits import MAX_FILE_BYTES, MAX_WAITING_RECORDINGS
+from ..base.log import get_logger
 from .flags import RecordSettings
 from .recording import Recording, Source
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # How long shutdown waits for them.
 _END_S = 2.0

@@ -9,7 +9,6 @@ prompts show whether the template opens reasoning.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ import msgspec
 
 from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
 from ..base.json_types import JsonObject
+from ..base.log import get_logger
 from ..parsers.base import ParserNames
 from ..parsers.detection import (
     PROBE_ARGUMENTS,
@@ -46,7 +46,7 @@ from .chat_template import (
     render_with_time_limit,
 )
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 AUTO = "auto"
 

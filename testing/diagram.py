@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import click
 
+from ..base.terminal import print_text
 from ..parsers.format import COMPLETE, FIRST_STATES, Format, Jump, Target, target_state
 from ..parsers.parser_lookup import known_formats
 
@@ -67,7 +68,7 @@ def main(name: str) -> None:
     entry = known_formats()[name]
     for format_ in (entry.reasoning, entry.tools if entry.tools is not entry.reasoning else None):
         if format_ is not None:
-            click.echo(draw_format(format_), nl=False)
+            print_text(*draw_format(format_).rstrip("\n").split("\n"))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,11 +12,12 @@ import msgspec
 
 from ..base.errors import BackedgeError, RequestError, SetupError, shorten
 from ..base.json_types import JsonObject
+from ..base.log import get_logger
 from ..recording.parser_case import Expected
 from ..templates.chat_template import ModelPrompts
 from ..templates.python_prompts import PythonPrompts
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # `examples/` in a checkout, `backedge/examples/` in an installed wheel (see pyproject.toml).
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -18,6 +17,7 @@ from typing_extensions import override
 
 from ..base.errors import RequestError, SetupError
 from ..base.json_types import JsonObject
+from ..base.log import get_logger
 from .errors import (
     Stage,
     TokenizerFailedError,
@@ -188,7 +188,7 @@ def accepts(method: Callable[..., object], keyword: str) -> bool:
     )
 
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class Source(msgspec.Struct, frozen=True):

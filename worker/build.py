@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
-import logging
 
 import msgspec
 
 from ..base.flags import OFF, ON
+from ..base.log import get_logger
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import uses_native
 from ..recording.flags import RecordSettings
@@ -24,7 +24,7 @@ from .request_check import show_refusal
 from .request_stream import WorkerPostprocessor
 from .stock_frontends import build_stock_postprocessor, find_markers
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 def build_postprocessors(

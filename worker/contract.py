@@ -8,7 +8,6 @@ return postprocessed(engine, config, settings), config
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
@@ -21,6 +20,7 @@ from typing_extensions import override
 
 from ..base.flags import FlagParser, add_to
 from ..base.json_types import JsonObject
+from ..base.log import get_logger
 from ..base.seams import check_seams, rows_of
 from ..engines.dynamo import seams
 from ..engines.dynamo.types import Context, Endpoint, ModelRuntimeConfig
@@ -41,7 +41,7 @@ from .flags import (
 from .request_stream import EngineRequestHandle
 from .stock_frontends import complete_names
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 GENERATING = (DisaggregationMode.AGGREGATED, DisaggregationMode.DECODE)
 

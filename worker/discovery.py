@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
+from ..base.log import get_logger
 from ..engines.dynamo.types import Endpoint
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 RETRY_S = 5.0
 

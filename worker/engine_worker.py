@@ -12,7 +12,6 @@ import importlib
 import importlib.metadata
 import importlib.util
 import json
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Concatenate, Generic, NamedTuple, TypeVar
 
@@ -21,6 +20,7 @@ import msgspec
 from ..base.errors import PoolAbsentError, RequestError, SetupError, exiting
 from ..base.gc_freeze import freeze_loaded
 from ..base.json_types import JsonObject
+from ..base.log import get_logger
 from ..engines.dynamo.types import (
     Context,
     DynamoParserFlags,
@@ -52,7 +52,7 @@ from .request_check import check_engine_fields, check_params, refuse
 from .request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
 from .stock_frontends import read_stock_params
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 ConfigT = TypeVar("ConfigT")
 HandlerT = TypeVar("HandlerT")

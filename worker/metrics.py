@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -12,6 +11,7 @@ from typing import Literal, Protocol, get_args
 from typing_extensions import override
 
 from ..base.errors import ParserFailedError
+from ..base.log import get_logger
 from ..engines.dynamo.metrics import (
     Collector,
     MetricFamily,
@@ -30,7 +30,7 @@ from ..recording.recording import Outcome
 from ..recording.writer import RecordingCounts
 from .pool import PoolSupervisor
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 Kind = Literal["content", "reasoning", "tools", "none"]
 

@@ -11,7 +11,6 @@ import abc
 import argparse
 import functools
 import inspect
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -20,6 +19,7 @@ from typing_extensions import override
 
 from ..base.engines import load_native_parsers
 from ..base.errors import SetupError, exiting
+from ..base.log import get_logger
 from ..base.seams import Role, read_version
 from ..engines.dynamo.types import ModelRuntimeConfig
 from ..parsers.base import ParserNames
@@ -31,7 +31,7 @@ from .engine_worker import HandlerT, Worker, name_parsers_in_rust
 from .flags import WorkerSettings, read_settings
 from .stock_frontends import complete_names
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 ConfigT = TypeVar("ConfigT")
 T = TypeVar("T")

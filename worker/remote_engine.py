@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -21,9 +20,10 @@ from typing_extensions import override
 from ..base import limits
 from ..base.errors import RequestError, SetupError
 from ..base.json_types import JsonObject
+from ..base.log import get_logger
 from ..engines.dynamo.types import Context
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 REFUSED = (
     grpc.StatusCode.INVALID_ARGUMENT,

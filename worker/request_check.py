@@ -7,16 +7,16 @@ token beyond the vocabulary is an index beyond the logits. The engines check pro
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Sized
 from http import HTTPStatus
 
 from ..base import limits
 from ..base.errors import PoolAbsentError, RequestError
 from ..base.json_types import JsonObject
+from ..base.log import get_logger
 from ..postprocess.messages import KEY, PostprocessParams
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _MAX_I64 = (1 << 63) - 1
 _MAX_U32 = (1 << 32) - 1

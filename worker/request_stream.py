@@ -7,7 +7,6 @@ here and in `backend`.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, closing, suppress
@@ -19,6 +18,7 @@ from msgspec.structs import replace
 from ..base.errors import ParserFailedError, ProtocolError, RequestError
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_ERROR, MAX_PARAMS_CHARACTERS
+from ..base.log import get_logger
 from ..engines.dynamo.types import Context, ResponseSender
 from ..parsers.base import MalformedCalls
 from ..parsers.events import MALFORMATIONS
@@ -33,7 +33,7 @@ from .chunk_writer import ChunkWriter, PostprocessedWriter
 from .egress import Egress, PullEgress, PushEgress, ReceiverGoneError
 from .metrics import WorkerMetrics
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # Weight of a new measurement in the mean time between tokens.
 SMOOTHING = 0.2

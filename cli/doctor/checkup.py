@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import click
-import msgspec
 from typing_extensions import override
 
 from ...base.errors import SetupError
+from ...base.terminal import print_json, print_text
 from ...parsers.api import Engine
 from .discovery import FleetWorker, read_fleet
 from .findings import Finding, build_report, show_finding
@@ -166,8 +166,8 @@ def command(ctx: click.Context, /, *, as_json: bool, **flags: Any) -> None:
     for finding in examine_all(Target(command_line=ctx.meta.get(COMMAND_LINE, []), **flags)):
         findings.append(finding)
         if not as_json:  # at once, because an engine's import takes a minute
-            click.echo(show_finding(finding))
+            print_text(*show_finding(finding))
     report = build_report(findings)
     if as_json:
-        click.echo(msgspec.json.encode(report))
+        print_json(report)
     ctx.exit(report.exit_code)

@@ -6,8 +6,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Literal
 
-import click
 import msgspec
+
+from ...base.terminal import Line, Styled
 
 Severity = Literal["ok", "note", "warning", "error"]
 COLOURS: dict[Severity, str] = {
@@ -47,17 +48,18 @@ def build_report(findings: Sequence[Finding]) -> Report:
     return Report(list(findings), max(codes, default=0))
 
 
-def show_finding(finding: Finding) -> str:
-    """Return a finding as lines of text, with colours."""
-    indent = " " * LABEL_WIDTH
-    label = click.style(f"{finding.severity:{LABEL_WIDTH}}", fg=COLOURS[finding.severity])
-    text = _wrap(f"{finding.topic}: {finding.message}", indent).removeprefix(indent)
-    return label + text + (f"\n{_wrap(f'fix: {finding.fix}', indent)}" if finding.fix else "")
+def show_finding(finding: Finding) -> list[Line]:
+    """Return a finding as lines with colours."""
+    label = Styled(f"{finding.severity:{LABEL_WIDTH}}", COLOURS[finding.severity])
+    first, *rest = _wrap(f"{finding.topic}: {finding.message}")
+    fix = _wrap(f"fix: {finding.fix}") if finding.fix else []
+    return [[label, first[LABEL_WIDTH:]], *rest, *fix]
 
 
-def _wrap(text: str, indent: str) -> str:
+def _wrap(text: str) -> list[str]:
     """Wrap `text` into lines, without breaking commands and paths, so they can be copied."""
-    return textwrap.fill(
+    indent = " " * LABEL_WIDTH
+    return textwrap.wrap(
         text,
         LINE_WIDTH,
         initial_indent=indent,

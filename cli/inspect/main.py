@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -10,17 +9,16 @@ from pathlib import Path
 from typing import NamedTuple, cast, get_args
 
 import click
-import msgspec
 
 from ...base.errors import SetupError
 from ...base.flags import MAX_PORT
 from ...base.limits import MAX_REQUESTS
+from ...base.terminal import print_json, print_text
 from ...parsers.parser_lookup import Kind
 from ...recording.recording import Recording
 from ...recording.recording_file import find_request, read_all
 from ...recording.rerun import Parts
 from ..load_model import LoadedModel, ParserChoice
-from .hidden_characters import without_surrogates
 from .inspection import Inspection, inspect_recording
 from .page import render_page
 from .server import build_server
@@ -82,19 +80,19 @@ def command(**flags: object) -> None:
         return
     inspection = inspect_chosen(chosen, options)
     if options.as_json:
-        click.echo(write_json(inspection))
+        print_json(inspection)
     elif options.as_text:
         for line in render_text(inspection):
-            click.echo(line)
+            print_text(line)
     else:
         path = options.output or _default_output(options, chosen.row)
         write_private(path, render_page(inspection))
-        click.echo(path)
+        print_text(str(path))
 
 
 def read_requests(options: Options) -> Iterator[Recording]:
     """Yield the requests of all files; lines that cannot be read are reported."""
-    return read_all(options.files, lambda text: click.echo(f"{PROGRAM}: {text}", err=True))
+    return read_all(options.files, lambda text: print_text(f"{PROGRAM}: {text}", err=True))
 
 
 def choose_request(options: Options) -> Chosen | list[RequestRow]:
@@ -188,26 +186,11 @@ def serve_pages(port: int, rows: list[RequestRow], render: Callable[[RequestRow]
     except OSError as error:
         raise SetupError(f"--serve {port}: {error.strerror}; choose another port, or 0.") from error
     with server:
-        click.echo(address)
+        print_text(address)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            click.echo("stopped", err=True)
-
-
-def write_json(shown: object) -> str:
-    """Return an inspection or rows as JSON; bytes that are not characters are escaped."""
-    return json.dumps(_clean(msgspec.to_builtins(shown)), ensure_ascii=False)
-
-
-def _clean(value: object) -> object:
-    if isinstance(value, str):
-        return value if value.isascii() else without_surrogates(value)
-    if isinstance(value, list):
-        return [_clean(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _clean(item) for key, item in value.items()}
-    return value
+            print_text("stopped", err=True)
 
 
 def write_private(path: Path, text: str) -> None:
@@ -226,9 +209,9 @@ def _default_output(options: Options, row: RequestRow) -> Path:
 
 def _print_rows(rows: list[RequestRow], *, as_json: bool) -> None:
     if as_json:
-        click.echo(write_json(rows))
+        print_json(rows)
         return
-    click.echo(show_rows(rows))
+    print_text(*show_rows(rows))
     if len(rows) == MAX_REQUESTS:
-        click.echo(f"The first {MAX_REQUESTS:,} requests; --request also finds the others.")
-    click.echo("Choose one with --request.", err=True)
+        print_text(f"The first {MAX_REQUESTS:,} requests; --request also finds the others.")
+    print_text("Choose one with --request.", err=True)

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing_extensions import override
 
 from ...base.errors import BackedgeError
-from .hidden_characters import escape_hidden
+from ...base.hidden_characters import escape_hidden
 from .page import hash_source
 from .summary import RequestRow
 

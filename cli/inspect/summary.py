@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from ...base.hidden_characters import escape_hidden
 from ...recording.recording import Recording
-from .hidden_characters import escape_hidden
 
 SHOWN_ID = 48
 # The quantile of the gaps between chunks that counts as long.
@@ -120,8 +120,8 @@ def share_of(values: Iterable[float], share: float) -> float | None:
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else None
 
 
-def show_rows(rows: Sequence[RequestRow]) -> str:
-    """Return a table of requests, one per line."""
+def show_rows(rows: Sequence[RequestRow]) -> list[str]:
+    """Return the lines of a table of requests."""
     head = ("#", "request", "model", "parsers", "outcome", "tokens", "chunks", "calls", "ms")
     table = [head, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in table) for column in range(len(head))]
@@ -132,7 +132,7 @@ def show_rows(rows: Sequence[RequestRow]) -> str:
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    return lines
 
 
 # The first column, and all from here on, are numbers.
@@ -146,7 +146,7 @@ def _cells(row: RequestRow) -> tuple[str, ...]:
         str(row.number),
         escape_hidden(row.id)[:SHOWN_ID],
         escape_hidden(row.model)[:SHOWN_ID],
-        row.parsers,
+        escape_hidden(row.parsers)[:SHOWN_ID],
         outcome + (" (redacted)" if row.redacted else ""),
         str(row.tokens),
         str(row.chunks),

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-import click
-
+from ...base.hidden_characters import escape_hidden
+from ...base.terminal import Line, Styled
 from ...parsers.events import ToolCallMalformed
 from ...postprocess.messages import ChoiceDelta
-from .hidden_characters import escape_hidden
 from .inspection import InspectedChoice, Inspection, SentDeltas
 from .page import CALL, FINISH, KINDS, MALFORMED, delta_parts, sent_parts
 from .summary import Timing
@@ -31,12 +30,12 @@ TOKEN, STATE, OUTPUT = 18, 16, 44
 MAX_TEXT, MAX_HELD = 160, 24
 
 
-def render_text(inspection: Inspection) -> Iterator[str]:
+def render_text(inspection: Inspection) -> Iterator[Line]:
     """Yield the lines."""
     row = inspection.request
-    yield click.style(f"request {escape_hidden(row.id)}", bold=True)
-    yield f"  model {escape_hidden(row.model)}, recorded by a {inspection.source}" + (
-        f" of {escape_hidden(inspection.engine)}" if inspection.engine else ""
+    yield Styled(f"request {row.id}", bold=True)
+    yield f"  model {row.model}, recorded by a {inspection.source}" + (
+        f" of {inspection.engine}" if inspection.engine else ""
     )
     yield f"  {row.outcome}, {row.prompt_tokens} prompt tokens, {row.tokens} output tokens" + (
         ", redacted: words are replaced" if row.redacted else ""
@@ -45,7 +44,7 @@ def render_text(inspection: Inspection) -> Iterator[str]:
         yield f"  stop strings: {', '.join(map(_quote, inspection.stop))}"
     for note in (inspection.error, inspection.note):
         if note:
-            yield click.style(f"  {escape_hidden(note)}", fg="red")
+            yield Styled(f"  {note}", "red")
     if inspection.turns:
         yield f"  {inspection.turns}"
     if inspection.resumed:
@@ -57,35 +56,33 @@ def render_text(inspection: Inspection) -> Iterator[str]:
         yield from _choice(choice)
 
 
-def _choice(choice: InspectedChoice) -> Iterator[str]:
-    yield click.style(f"choice {choice.index}", bold=True)
+def _choice(choice: InspectedChoice) -> Iterator[Line]:
+    yield Styled(f"choice {choice.index}", bold=True)
     yield f"  {_times(choice.timing)}"
     for name, side in zip(("parsers", "beside"), choice.sides, strict=False):
         yield f"  {name} {side.parsers}" + (f" ({side.kind})" if side.kind else "")
         for failure in side.trace.failures:
-            yield click.style(f"  {escape_hidden(failure)}", fg="red")
+            yield Styled(f"  {failure}", "red")
     yield from _verdict(choice)
     yield ""
     states = "  ".join("state".ljust(STATE) + "  " + "gives".ljust(OUTPUT) for _ in choice.sides)
-    yield click.style(
-        f"{'#':>6}  {'ms':>9}  {'id':>7}  {'token':{TOKEN}}  {states}".rstrip(), dim=True
-    )
+    yield Styled(f"{'#':>6}  {'ms':>9}  {'id':>7}  {'token':{TOKEN}}  {states}".rstrip(), dim=True)
     yield from _steps(choice)
     left_out = choice.sides[0].trace.left_out
     if left_out:
         yield f"{left_out} further tokens are not shown"
 
 
-def _verdict(choice: InspectedChoice) -> Iterator[str]:
+def _verdict(choice: InspectedChoice) -> Iterator[Line]:
     if choice.agrees is False:
-        yield click.style("  these parsers do not reproduce the deltas that were sent", fg="red")
+        yield Styled("  these parsers do not reproduce the deltas that were sent", "red")
     if len(choice.sides) > 1 and choice.difference is None:
         yield "  both give the same"
     elif choice.difference is not None:
-        yield click.style(f"  first difference at token {choice.difference.step + 1}", fg="red")
+        yield Styled(f"  first difference at token {choice.difference.step + 1}", "red")
 
 
-def _steps(choice: InspectedChoice) -> Iterator[str]:
+def _steps(choice: InspectedChoice) -> Iterator[Line]:
     groups = iter(choice.sent)
     group = next(groups, None)
     chunk = None
@@ -98,14 +95,14 @@ def _steps(choice: InspectedChoice) -> Iterator[str]:
         chunk = steps[0].chunk
         yield from _step(number, steps, new_chunk=new_chunk)
         if choice.difference is not None and choice.difference.step == number:
-            yield click.style(f"  first difference: {_shorten(choice.difference.left)}", fg="red")
-            yield click.style(f"            beside: {_shorten(choice.difference.right)}", fg="red")
+            yield Styled(f"  first difference: {_shorten(choice.difference.left)}", "red")
+            yield Styled(f"            beside: {_shorten(choice.difference.right)}", "red")
     while group is not None:
         yield _sent(group)
         group = next(groups, None)
 
 
-def _step(number: int, steps: Sequence[Step], *, new_chunk: bool) -> Iterator[str]:
+def _step(number: int, steps: Sequence[Step], *, new_chunk: bool) -> Iterator[Line]:
     """Yield the line of a token; more lines if it gives or holds several things."""
     first = steps[0]
     time = f"{first.at_ms:.2f}" if new_chunk else ""
@@ -113,17 +110,20 @@ def _step(number: int, steps: Sequence[Step], *, new_chunk: bool) -> Iterator[st
     head = f"{number + 1:>6}  {time:>9}  {token_id:>7}  {escape_hidden(first.text):{TOKEN}}"
     lines = [_outputs(step) for step in steps]
     for place, outputs in enumerate(zip_longest(*lines)):
-        columns = []
+        line: list[str | Styled] = [head if place == 0 else " " * len(head)]
+        space = ""
         for step, output in zip(steps, outputs, strict=True):
             state = "after the end" if step.ignored else step.state
-            columns.append((state if place == 0 else "").ljust(STATE))
-            columns.append(_pad(output or ("", ""), OUTPUT))
-        yield f"{head if place == 0 else ' ' * len(head)}  {'  '.join(columns)}".rstrip()
+            colour, text = output or (None, "")
+            text = _shorten(text)
+            line += [f"{space}  {state if place == 0 else '':{STATE}}  ", Styled(text, colour)]
+            space = " " * (OUTPUT - len(text))
+        yield line
 
 
-def _outputs(step: Step) -> list[tuple[str, str]]:
+def _outputs(step: Step) -> list[tuple[str | None, str]]:
     """Return colour and text of each thing that a token gives or holds; at least one."""
-    found = [
+    found: list[tuple[str | None, str]] = [
         ("red", f"{KINDS[MALFORMED]} {event.index} {event.kind}")
         for event in step.events
         if isinstance(event, ToolCallMalformed)
@@ -135,7 +135,7 @@ def _outputs(step: Step) -> list[tuple[str, str]]:
         ("bright_black", f"holds {held.length}, {held.why}: {_quote(_end(held.text))}")
         for held in step.held
     ]
-    return found or [("", "")]
+    return found or [(None, "")]
 
 
 def _parts(delta: ChoiceDelta) -> Iterator[tuple[str, str]]:
@@ -146,7 +146,7 @@ def _parts(delta: ChoiceDelta) -> Iterator[tuple[str, str]]:
         yield COLOURS[name], f"{name}{number} {shown}"
 
 
-def _sent(group: SentDeltas) -> str:
+def _sent(group: SentDeltas) -> Line:
     texts = [
         f"{KINDS[kind]} {escape_hidden(text)}"
         if kind in {CALL, FINISH}
@@ -154,7 +154,7 @@ def _sent(group: SentDeltas) -> str:
         for (kind, _, text), size in sent_parts(group)
     ]
     what = ", ".join(texts) or "only a role"
-    return click.style(f"        {group.at_ms:>9.2f}  sent: {what}", dim=True)
+    return Styled(f"        {group.at_ms:>9.2f}  sent: {what}", dim=True)
 
 
 def _times(timing: Timing) -> str:
@@ -170,12 +170,6 @@ def _times(timing: Timing) -> str:
     if timing.tokens_per_s is not None:
         parts.append(f"{timing.tokens_per_s:.0f} tokens/s")
     return ", ".join(parts)
-
-
-def _pad(output: tuple[str, str], width: int) -> str:
-    colour, text = output
-    text = _shorten(text)
-    return (click.style(text, fg=colour) if colour else text) + " " * (width - len(text))
 
 
 def _quote(text: str) -> str:

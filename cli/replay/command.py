@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from ...base.errors import SetupError
+from ...base.terminal import print_json, print_text
 from ...parsers.api import Engine
 from ...parsers.parser_lookup import Kind
 from ...postprocess.messages import ChoiceDelta
@@ -146,7 +147,7 @@ def replay_all(files: Sequence[Path], options: Options) -> list[int]:
 
     def warn(text: str) -> None:
         codes.append(ERROR)
-        click.echo(f"{PROGRAM}: {text}", err=True)
+        print_text(f"{PROGRAM}: {text}", err=True)
 
     recordings = list(read_all(files, warn))
     if options.request is not None:
@@ -166,7 +167,7 @@ def replay_all(files: Sequence[Path], options: Options) -> list[int]:
         model.recorded = recording.model
         result = replay_one(recording, model, options)
         codes.append(EQUAL if result.equal else DIFFERENT)
-        click.echo(msgspec.json.encode(result) if options.as_json else describe(result))
+        _print(result, describe(result), as_json=options.as_json)
     return codes
 
 
@@ -221,22 +222,27 @@ def minimize_one(recordings: Sequence[Recording], options: Options, path: Path) 
     names = options.choice.names(recording.model)
     found = minimize_request(recording, model, left, right, names)
     path.write_bytes(write_case(found.case))
-    click.echo(msgspec.json.encode(found.case) if options.as_json else summarize(found, path))
+    _print(found.case, summarize(found, path), as_json=options.as_json)
     return EQUAL
 
 
-def summarize(found: Minimal, path: Path) -> str:
+def _print(value: object, lines: Sequence[str], *, as_json: bool) -> None:
+    if as_json:
+        print_json(value)
+    else:
+        print_text(*lines)
+
+
+def summarize(found: Minimal, path: Path) -> list[str]:
     """Return the output of --minimize."""
     case = found.case
     counts = f"{len(found.token_ids)} of {found.before} tokens still differ"
-    return "\n".join(
-        [
-            f"{path}: {counts} (after {found.trials} trials)",
-            f"  tokens: {quote(''.join(case.tokens))}",
-            f"  {case.instead_of}: {json.dumps(msgspec.to_builtins(case.instead))}",
-            f"  {case.expect_of}: {json.dumps(msgspec.to_builtins(case.expect))}",
-        ]
-    )
+    return [
+        f"{path}: {counts} (after {found.trials} trials)",
+        f"  tokens: {quote(''.join(case.tokens))}",
+        f"  {case.instead_of}: {json.dumps(msgspec.to_builtins(case.instead))}",
+        f"  {case.expect_of}: {json.dumps(msgspec.to_builtins(case.expect))}",
+    ]
 
 
 def is_case(path: Path) -> bool:
@@ -253,17 +259,15 @@ def run_case_file(path: Path, *, as_json: bool) -> int:
     given = run_case(case)
     equal = given == case.expect
     found, expected = (json.dumps(msgspec.to_builtins(each)) for each in (given, case.expect))
-    if as_json:
-        click.echo(json.dumps({"request": case.id, "equal": equal, "given": json.loads(found)}))
-    else:
-        click.echo(f"{case.id}: {'equal' if equal else 'different'} (linear {case.parsers.label})")
-        if not equal:
-            click.echo(f"  expected: {expected}\n  given:    {found}")
+    lines = [f"{case.id}: {'equal' if equal else 'different'} (linear {case.parsers.label})"]
+    if not equal:
+        lines += [f"  expected: {expected}", f"  given:    {found}"]
+    _print({"request": case.id, "equal": equal, "given": given}, lines, as_json=as_json)
     return EQUAL if equal else DIFFERENT
 
 
-def describe(result: Result) -> str:
-    """Return a result as text."""
+def describe(result: Result) -> list[str]:
+    """Return the lines of a result."""
     head = f"{result.request}: {'equal' if result.equal else 'different'}"
     lines = [f"{head} ({result.right}, {result.tokens} tokens, against {result.left})"]
     width = max(len(result.left), len(result.right))
@@ -273,7 +277,7 @@ def describe(result: Result) -> str:
             lines.append(f"    {name:{width}}  {show_side(side)}")
         for name, side in ((result.left, difference.left), (result.right, difference.right)):
             lines.append(f"    {name:{width}}  delta {show_delta(side.delta)}")
-    return "\n".join(lines)
+    return lines
 
 
 def show_side(side: Side) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 
 from dynamo.common.multimodal.cache_uuid import reject_unsupported_multimodal_uuids
 from dynamo.frontend import sglang_prepost
@@ -21,6 +20,7 @@ from typing_extensions import override
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject
 from ...base.limits import KEPT_TEMPLATES
+from ...base.log import get_logger
 from ...frontend.chat_model import ChatModel
 from ...frontend.model_builder import ChatModelBuilder
 from ...frontend.parser_names import InstalledParsers
@@ -44,7 +44,7 @@ from ...tokenization.model_files import ModelFolder
 from .parsers import check_names
 from .seams import CONTENT_FORMATS
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 INSTALLED = InstalledParsers(
     check_names,

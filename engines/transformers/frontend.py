@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 from collections.abc import Callable
 
 import msgspec
@@ -19,6 +18,7 @@ from dynamo.frontend.thinking import (
 from typing_extensions import override
 
 from ...base.json_types import JsonObject
+from ...base.log import get_logger
 from ...frontend.chat_model import ChatModel
 from ...frontend.model_builder import ChatModelBuilder
 from ...frontend.prompt_preprocessor import PromptPreprocessor
@@ -32,7 +32,7 @@ from ...templates.python_prompts import PythonPrompts
 from ...tokenization import load
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 RenderTokenIds = Callable[..., list[int]]

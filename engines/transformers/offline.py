@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import inspect
-import logging
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,6 +18,7 @@ from typing_extensions import override
 
 from ...base.errors import SetupError
 from ...base.limits import MAX_HELD_PIXELS
+from ...base.log import get_logger
 from ...base.seams import check_seams, rows_of
 from ...offline.contracts import (
     EngineDiedError,
@@ -47,7 +47,7 @@ from . import seams
 if TYPE_CHECKING:
     from .offline_hooks import Grammars, LogprobRecorder
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # Our own arguments besides those of `from_pretrained`, and the number of rows per batch.
 OWN_ARGUMENTS = ("batch_size", "device")

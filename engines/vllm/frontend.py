@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import copy
 import functools
-import logging
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -30,6 +29,7 @@ from vllm.utils import func_utils
 from ...base.errors import RequestError, SetupError, show
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_SHARED, MAX_SHARED_BYTES
+from ...base.log import get_logger
 from ...frontend.chat_model import ChatModel, Prepared
 from ...frontend.model_builder import ChatModelBuilder
 from ...frontend.parser_names import InstalledParsers
@@ -64,7 +64,7 @@ from .parsers import check_names
 from .prompt_renderer import RENDERING, PromptRenderer, Rendering
 from .seams import FREED
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 INSTALLED = InstalledParsers(
     check_names, ToolParserManager.list_registered, ReasoningParserManager.list_registered

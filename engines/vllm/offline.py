@@ -10,13 +10,13 @@ import contextlib
 import dataclasses
 import itertools
 import json
-import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
 from ...base.limits import MAX_HELD_PIXELS, MAX_HELD_ROWS
+from ...base.log import get_logger
 from ...base.seams import check_seams, rows_of
 from ...offline.completion import Completion, TokenLogprobs
 from ...offline.contracts import (
@@ -44,7 +44,7 @@ from ...parsers.api import Engine
 from ...postprocess.messages import EngineLogprob
 from . import seams
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # Arguments that a user cannot pass: the configuration has most of them; with a reasoning parser,
 # vLLM would wait for the end of the reasoning, which is part of the rows' grammars.

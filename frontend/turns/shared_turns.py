@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import logging
 import time
 import zlib
 from collections.abc import Sequence
@@ -18,9 +17,10 @@ from collections.abc import Sequence
 import msgspec
 
 from ...base.limits import MAX_TURN_BYTES, MAX_WAITING_TURNS, TURN_LOOKUP_MS
+from ...base.log import get_logger
 from .turn_store import Turn
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 PREFIX = b"backedge:turn:1:"
 SEAL_BYTES = 32

@@ -5,11 +5,9 @@ python -m backedge.worker.replay --tool-call-parser hermes --reasoning-parser qw
 
 from __future__ import annotations
 
-import sys
-
 import uvloop
 
-from ...base.errors import BackedgeError
+from ...base.errors import exiting
 from ...base.seams import check_seams, rows_of
 from ...engines.dynamo import seams
 from ...worker.metrics import WorkerMetrics
@@ -17,10 +15,8 @@ from ...worker.metrics import WorkerMetrics
 
 def main() -> None:
     """Run the worker until the process is told to stop."""
-    try:
+    with exiting(prefix=""):
         check_seams(rows_of(seams.WORKER, "worker", "replay"), seams.PACKAGES)
-    except BackedgeError as error:
-        sys.exit(str(error))
     from dynamo.runtime.logging import configure_dynamo_logging
 
     from .flags import build_flag_parser, build_worker
@@ -29,10 +25,8 @@ def main() -> None:
     flags = build_flag_parser().parse_args()
     configure_dynamo_logging()
     metrics = WorkerMetrics()
-    try:
+    with exiting(prefix=""):
         worker, model = build_worker(flags, metrics)
-    except BackedgeError as error:
-        sys.exit(str(error))
     uvloop.run(serve(worker, model, flags, metrics))
 
 

@@ -6,7 +6,6 @@ import argparse
 import functools
 import importlib.metadata
 import importlib.util
-import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
 from ...base.flags import FlagParser, add_to, check_variables
 from ...base.json_types import JsonObject
+from ...base.log import get_logger
 from ...parsers.base import ParserNames
 from ...recording import flags as record_flags
 from ...recording.recording import RecordedModel
@@ -47,7 +47,7 @@ from .engine import ReplayEngine
 from .outputs import RecordedOutputs, RecordedRequests
 from .worker import ReplayModel, ReplayWorker
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # The flags of a vLLM worker that make sense without an engine.
 WORKER_FLAGS = (

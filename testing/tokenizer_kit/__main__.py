@@ -8,6 +8,8 @@ import click
 import msgspec
 
 from ...base.errors import BackedgeError
+from ...base.hidden_characters import show_line
+from ...base.terminal import format_json, print_text
 from ...tokenization.custom_tokenizer import Source, construct, create, split_name
 from . import CHECKS, STREAMING_CHECKS, Outcome, passed, run
 from .runner import Result
@@ -46,10 +48,10 @@ def main(
         else:
             outcomes = run(lambda: construct(source))
     except BackedgeError as error:
-        click.echo(f"{PROGRAM}: {error}", err=True)
+        print_text(f"{PROGRAM}: {show_line(error)}", err=True)
         context.exit(NOT_LOADED)
     report = Report(source.name, source.model_path, passed(outcomes), outcomes)
-    click.echo(format_json(report) if as_json else format_table(report), nl=False)
+    print_text(*(format_json(report, indent=2).split("\n") if as_json else format_table(report)))
     is_broken = any(outcome.outcome == "failed" for outcome in outcomes)
     context.exit(BROKEN if is_broken else KEPT if report.passed else NOT_LOADED)
 
@@ -62,12 +64,7 @@ def create_streaming(source: Source) -> object:
     return tokenizer
 
 
-def format_json(report: Report) -> str:
-    """Return the report as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(report)).decode() + "\n"
-
-
-def format_table(report: Report) -> str:
+def format_table(report: Report) -> list[str]:
     """Return a line for each check, and a summary."""
     requirements = {check.name: check.requirement for check in (*CHECKS, *STREAMING_CHECKS)}
     rows = [
@@ -75,7 +72,7 @@ def format_table(report: Report) -> str:
             outcome.outcome,
             outcome.check,
             requirements[outcome.check],
-            outcome.detail.replace("\n", "\\n"),
+            outcome.detail,
         )
         for outcome in report.checks
     ]
@@ -84,7 +81,7 @@ def format_table(report: Report) -> str:
     counts = {kind: sum(row[0] == kind for row in rows) for kind in RESULTS}
     total = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     verdict = "keeps" if report.passed else "breaks" if counts["failed"] else "may keep"
-    return "\n".join([*lines, f"{report.tokenizer} {verdict} the contract: {total}", ""])
+    return [*lines, f"{report.tokenizer} {verdict} the contract: {total}"]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +9,7 @@ from typing import NamedTuple, cast
 
 from tokenizers import Tokenizer
 
+from ...base.log import get_logger
 from .base import REPLACEMENT, DetokenizerFactory, DetokenizerOptions, SupportsDecode
 from .offsets import OffsetDetokenizers, StreamDetokenizers, decode_function
 from .sentencepiece import SentencePieceDetokenizers, parse_piece_rules
@@ -103,7 +103,7 @@ def _byte_tokens(tokenizer: SupportsDecode) -> list[int]:
     return []
 
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class Candidate(NamedTuple):

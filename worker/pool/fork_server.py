@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import shutil
 import signal
@@ -26,10 +25,11 @@ from ...base.limits import (
     FORK_TIMEOUT_S,
     MAX_FORK_SERVER_LINE,
 )
+from ...base.log import get_logger
 from .messages import Forked, ForkServerStart, ProcessSettings
 from .settings import CrashBackoff, PoolSettings
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 FREE_RESTARTS = 1
 MAX_RESTART_DELAY_S = 30.0

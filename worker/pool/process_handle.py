@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
 from collections.abc import Callable
@@ -16,12 +15,13 @@ from math import inf
 import zmq
 
 from ...base.errors import ProtocolError
+from ...base.log import get_logger
 from . import messages
 from .current_step import Step, StepMonitor, monitor_path
 from .fork_server import ForkServer
 from .stream import PooledStream
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class ProcessHandle:

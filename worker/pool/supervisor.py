@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from collections.abc import Callable
 
 import msgspec
@@ -24,6 +23,7 @@ from ...base.limits import (
     PROCESS_START_S,
     SILENCE_S,
 )
+from ...base.log import get_logger
 from ...postprocess.fallback import Report
 from ...postprocess.postprocessor import log_failure
 from ..backend import NewRequest, PostprocessBackend
@@ -34,7 +34,7 @@ from .process_handle import ProcessHandle
 from .settings import CrashBackoff, PoolSettings
 from .stream import PooledStream, StreamCallbacks
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # After this part of the deadline the process is quarantined: its other requests move.
 QUARANTINE_PART = 0.25

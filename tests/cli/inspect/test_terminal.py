@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 import msgspec
 import pytest
-from backedge.cli.inspect.hidden_characters import is_hidden
+from backedge.base.hidden_characters import is_hidden
+from backedge.base.terminal import format_line
 from backedge.cli.inspect.terminal import render_text
 from backedge.parsers.base import ParserNames
 
@@ -16,7 +17,7 @@ from tests.support import NAMES, TRANSCRIPTS, parser_request
 
 def lines_of(*names: ParserNames, text: str | None = None) -> list[str]:
     recording = record_transcript("reasoning_call") if text is None else record_text(text)
-    return [click.unstyle(line) for line in render_text(inspect_it(recording, *names))]
+    return [click.unstyle(format_line(line)) for line in render_text(inspect_it(recording, *names))]
 
 
 def test_each_token_has_its_line() -> None:
@@ -58,7 +59,7 @@ def test_the_place_of_a_malformed_call_is_shown() -> None:
     tools = TRANSCRIPTS["reasoning_call"]
     text = '</think><tool_call>{"name": "get_weather", "arguments": {"city": }}</tool_call>'
     recording = record_text(text, parser=parser_request(tools))
-    lines = [click.unstyle(line) for line in render_text(inspect_it(recording))]
+    lines = [click.unstyle(format_line(line)) for line in render_text(inspect_it(recording))]
     [line] = [line for line in lines if "malformed 0 invalid_json" in line]
     assert "}}" in line
 
@@ -75,7 +76,7 @@ def test_the_place_of_a_malformed_call_is_shown() -> None:
 )
 def test_restored_turns_are_shown(fields: dict[str, int], says: str) -> None:
     recording = record_transcript("reasoning_call")
-    assert "restored" not in "\n".join(render_text(inspect_it(recording)))
+    assert "restored" not in "\n".join(map(format_line, render_text(inspect_it(recording))))
     changed = msgspec.structs.replace(recording.params, **fields)
     lines = render_text(inspect_it(msgspec.structs.replace(recording, params=changed)))
-    assert says in [click.unstyle(line) for line in lines]
+    assert says in [click.unstyle(format_line(line)) for line in lines]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from backedge.cli.inspect.hidden_characters import escape_hidden, is_hidden, without_surrogates
+from backedge.base.hidden_characters import escape_hidden, is_hidden, without_surrogates
 from hypothesis import given
 from hypothesis import strategies as st
 

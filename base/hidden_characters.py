@@ -1,4 +1,4 @@
-r"""Makes a model's text visible: characters that a terminal or page would obey or hide.
+r"""Makes text of strangers visible: characters that a terminal or page would obey or hide.
 
 Control characters (including ANSI escapes), zero-width characters, marks that change the
 direction of text, white space other than the plain one, surrogates and unassigned characters are
@@ -37,6 +37,11 @@ def is_hidden(char: str) -> bool:
 def escape_hidden(text: str) -> str:
     """Return `text` with all invisible characters written out."""
     return _SUSPECT.sub(lambda match: _write(match.group()), text)
+
+
+def show_line(text: object) -> str:
+    """Return `text` as one line: runs of white space become a space, and nothing is hidden."""
+    return escape_hidden(" ".join(str(text).split()))
 
 
 def _write(char: str) -> str:
