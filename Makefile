@@ -78,8 +78,9 @@ test-hostile: setup
 test-stock-parsers: setup
 	@env BACKEDGE_ALL_PARSERS=1 $(PYTHON) -m pytest tests/e2e/test_stock_parsers.py
 
-docs: setup
-	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
+docs:
+	@tools/setup docs
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --strict
 
 release-check: setup
 	@$(PYTHON) -m tools.release_check

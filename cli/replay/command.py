@@ -31,6 +31,7 @@ from ...recording.rerun import (
     read_sent,
     rerun,
 )
+from ..completion import complete_reasoning, complete_tool
 from ..load_model import LoadedModel, ParserChoice
 from .live import as_live, ask
 from .minimize import Minimal, minimize_request
@@ -91,8 +92,18 @@ def check_chunks(_: click.Context, __: click.Parameter, value: str) -> str:
 )
 @click.option("--request", metavar="N|ID", help="One request, by its number or id.")
 @click.option("--model", metavar="PATH", help="Folder of the tokenizer, if not as recorded.")
-@click.option("--tool-call-parser", metavar="NAME", help="Another parser; '' for none.")
-@click.option("--reasoning-parser", metavar="NAME", help="Another parser; '' for none.")
+@click.option(
+    "--tool-call-parser",
+    metavar="NAME",
+    help="Another parser; '' for none.",
+    shell_complete=complete_tool,
+)
+@click.option(
+    "--reasoning-parser",
+    metavar="NAME",
+    help="Another parser; '' for none.",
+    shell_complete=complete_reasoning,
+)
 @click.option("--parsers", type=click.Choice(get_args(Kind)), help="Kind of parsers to use.")
 @click.option("--engine", type=click.Choice(get_args(Engine)), help="Whose native parsers.")
 @click.option(

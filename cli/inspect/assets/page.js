@@ -15,6 +15,10 @@ const KEYS = [
   [["?"], "this list"],
 ];
 
+function decode(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
+
 class Page {
   constructor() {
     this.rows = new Rows(byId("grid"), byId("head"), byId("body"), (token) => this.choose(token));
@@ -22,6 +26,8 @@ class Page {
     this.fillControls();
     this.listen();
     this.show(CHOICES[0]);
+    this.follow();
+    window.addEventListener("hashchange", () => this.follow());
     byId("grid").focus({ preventScroll: true });
   }
 
@@ -43,6 +49,32 @@ class Page {
     if (choice.difference) byId("jump").value = "x";
   }
 
+  // The page's address names what it shows: #t53&c1&q=text, the token counted from 1, the choice, the search.
+  follow() {
+    const parts = location.hash.slice(1).split("&");
+    const value = (name) => (parts.find((part) => part.startsWith(name)) || "").slice(name.length);
+    const choice = CHOICES[Number(value("c"))];
+    if (choice && choice !== this.choice) {
+      byId("choice").value = value("c");
+      this.show(choice);
+    }
+    const query = decode(value("q="));
+    if (query !== this.search.query) {
+      byId("search").value = query;
+      this.find(query);
+    }
+    const token = Number(value("t"));
+    if (token >= 1) this.goTo(token - 1);
+  }
+
+  // Write the address, without an entry in the history.
+  address() {
+    const place = CHOICES.indexOf(this.choice);
+    const { query } = this.search;
+    const parts = [`t${this.token + 1}`, place > 0 && `c${place}`, query && `q=${encodeURIComponent(query)}`];
+    history.replaceState(null, "", `#${parts.filter(Boolean).join("&")}`);
+  }
+
   describeStates() {
     const names = new Set(this.choice.sides.flatMap((side) => side.states.values.map((value) => STRINGS[value])));
     return [...names].join(", ");
@@ -61,6 +93,8 @@ class Page {
     this.token = Math.max(0, Math.min(token, this.choice.count - 1));
     scroll();
     this.strip.mark(this.token);
+    if (this.addressed) this.address();
+    this.addressed = true;
     showToken(byId("details"), this.choice, this.token);
   }
 
@@ -82,6 +116,7 @@ class Page {
     this.rows.place(true);
     this.strip.draw();
     this.count();
+    this.address();
     return found;
   }
 

@@ -113,6 +113,27 @@ def test_keys_move_and_jump(show) -> None:
     assert visited == KEYS
 
 
+def test_an_address_names_token_and_search(show) -> None:
+    browser = show(record_transcript("reasoning_call"))
+    browser.press("j", "j")
+    assert browser.js("location.hash") == "#t3"
+    browser.press("/", "w", "e")
+    browser.press("Enter")
+    assert browser.js("location.hash").endswith("&q=we")
+    browser.js("location.hash = '#t9&q=the'; 0")
+    browser.settle()
+    assert chosen(browser) == 8
+    assert browser.js("[byId('search').value, PAGE.search.query]") == ["the", "the"]
+    browser.js("location.hash = '#t99999&c7&q=%'; 0")
+    browser.settle()
+    assert chosen(browser) == browser.js("PAGE.choice.count") - 1
+
+
+def test_without_javascript_the_page_says_so(show) -> None:
+    browser = show(record_transcript("reasoning_call"))
+    assert "--text" in browser.js("document.querySelector('noscript').textContent")
+
+
 def test_help_opens_and_closes(show) -> None:
     browser = show(record_transcript("reasoning_call"))
     browser.press("?")
