@@ -44,6 +44,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+def test_the_users_menu_is_short() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    users, _, others = menu.partition("  - Reference:")
+    assert users.count(".md") <= 15
+    assert others.index("For contributors") > 0
+
+
 def test_every_page_is_there(site: Path) -> None:
     pages = [*docs_site.ROOT_PAGES.values()]
     pages += [str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")]

@@ -29,6 +29,7 @@ class Rows {
     const columns = `58px 76px 62px minmax(116px, 1fr) ${side}${two ? ` ${side}` : ""} 136px`;
     this.grid.style.setProperty("--columns", columns);
     this.grid.style.setProperty("--wide", two ? "920px" : "700px");
+    this.grid.style.setProperty("--narrow", `44px minmax(96px, 1fr) ${side}${two ? ` ${side}` : ""} 136px`);
     this.fillHead();
     this.body.style.height = `${choice.count * ROW}px`;
     this.body.replaceChildren();
@@ -120,8 +121,10 @@ class Rows {
     for (const [kind, call, text] of side.parts("deltas", token)) putDelta(gives, kind, call, text);
     if (side.stop(token) === STOP_MATCHED) gives.append(element("span", "alarm", "stop string "));
     for (const [why, length, text] of side.parts("held", token)) {
-      const held = element("span", "holds", `holds ${integer(length)}, ${DATA.why[why]}: `);
+      // The text first: a narrow column cuts the end.
+      const held = element("span", "holds");
       put(held, `${length > HELD_TEXT ? "\u2026" : ""}${text.slice(-HELD_TEXT)}`);
+      held.append(element("span", "kind", ` holds ${integer(length)}, ${DATA.why[why]}`));
       gives.append(held, "  ");
     }
   }

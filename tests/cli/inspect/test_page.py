@@ -14,6 +14,7 @@ from backedge.cli.inspect.inspection import inspect_recording
 from backedge.cli.inspect.page import KINDS, delta_parts, page_data, render_page, write_json
 from backedge.cli.inspect.server import build_server
 from backedge.cli.inspect.summary import Chosen, summarize
+from backedge.parsers.base import ParserNames
 from backedge.postprocess import Chunk
 from backedge.postprocess.messages import ChoiceDelta, Delta
 from backedge.recording.recording import Recording
@@ -132,6 +133,26 @@ def test_an_address_names_token_and_search(show) -> None:
 def test_without_javascript_the_page_says_so(show) -> None:
     browser = show(record_transcript("reasoning_call"))
     assert "--text" in browser.js("document.querySelector('noscript').textContent")
+
+
+def test_a_phone_shows_tokens(show) -> None:
+    browser = show(record_transcript("reasoning_call"), ParserNames("pythonic", "qwen3"))
+    browser.resize(390, 844)
+    browser.settle()
+    try:
+        assert browser.js("document.documentElement.scrollWidth") == 390
+        assert browser.js("PAGE.rows.page") >= 8
+        shown = "[...document.querySelectorAll('#token-0 > *')].filter(cell => cell.offsetWidth)"
+        assert browser.js(f"{shown}.slice(0, 2).map(cell => cell.textContent)") == ["1", "<think>"]
+    finally:
+        browser.resize(1280, 800)
+
+
+def test_held_text_comes_before_its_reason(show) -> None:
+    browser = show(record_transcript("reasoning_call"))
+    texts = browser.js("[...document.querySelectorAll('#body .holds')].map(part => part.innerText)")
+    assert texts
+    assert all(text.index(" holds ") > 0 for text in texts)
 
 
 def test_help_opens_and_closes(show) -> None:
