@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 
 from ..base.json_schema import HOLDERS, JSON_TYPES, walk
@@ -32,8 +33,12 @@ KEPT_HOLDERS = {
 }
 LITERALS = ("true", "false", "null", "True", "False", "None")
 GONE, KEPT, DIGIT = 0, 1, 2
+# Categories of characters outside of ASCII that are kept: punctuation, spaces, signs of sums.
+_PLAIN = frozenset("Pc Pd Ps Pe Pi Pf Po Zs Zl Zp Sm Sc".split())
 # In JSON and in XML. The digits of the last kind are replaced.
 _HEX = "hex"
+# A word outside of a marker.
+_SINGLE = "single"
 _ESCAPES = rf"""\\u(?P<{_HEX}>[0-9a-fA-F]{{4}})|\\["'\\/bfnrt]|&(?:lt|gt|amp|quot|apos);"""
 # A whole number in any notation.
 _NO_FRACTION = r"(?<=\d)\.0+(?!\d)"
@@ -67,6 +72,8 @@ class KeptText:
             mask[start:end] = bytes((KEPT,)) * (end - start)
         for match in self._pattern.finditer(text):
             start, end = match.span()
+            if match.lastgroup == _SINGLE and not _is_whole(text, start, end):
+                continue
             mask[start:end] = bytes((KEPT,)) * (end - start)
             if match.lastgroup == _HEX:
                 start, end = match.span(_HEX)
@@ -79,13 +86,12 @@ class KeptText:
             for start in find_all(text, stop):
                 yield start, start + len(stop)
         for run in _RUN.finditer(text):
-            if run.group() in self.names:
+            if run.group() in self.names and _is_whole(text, *run.span()):
                 yield run.span()
         for name in self._spelled:
             for start in find_all(text, name):
-                end = start + len(name)
-                if not (_is_of_word(text[start - 1 : start]) or _is_of_word(text[end : end + 1])):
-                    yield start, end
+                if _is_whole(text, start, start + len(name)):
+                    yield start, start + len(name)
 
 
 def find_all(text: str, part: str) -> Iterator[int]:
@@ -96,8 +102,22 @@ def find_all(text: str, part: str) -> Iterator[int]:
         start = text.find(part, start + len(part))
 
 
-def _is_of_word(character: str) -> bool:
-    return _RUN.match(character) is not None
+@functools.lru_cache(maxsize=4096)
+def is_replaced(character: str) -> bool:
+    """Whether a character is part of a word: only punctuation and white space are not.
+
+    Words can also be written in symbols (braille, letters in circles or squares, flags), in marks
+    and in invisible characters.
+    """
+    if character.isascii():
+        return character.isalnum()
+    return unicodedata.category(character) not in _PLAIN
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    return not any(map(is_replaced, text[start - 1 : start] if start else "")) and not any(
+        map(is_replaced, text[end : end + 1])
+    )
 
 
 @functools.cache
@@ -108,7 +128,7 @@ def _build_pattern(parsers: ParserNames) -> re.Pattern[str]:
     parts = [
         _ESCAPES,
         *_longest_first(markers),
-        rf"(?<!\w)(?:{'|'.join(_longest_first({*words, *LITERALS}))})(?!\w)",
+        rf"(?<!\w)(?P<{_SINGLE}>{'|'.join(_longest_first({*words, *LITERALS}))})(?!\w)",
         _EXPONENT,
         _NO_FRACTION,
         _ITEM,
@@ -138,7 +158,7 @@ def _format_texts(parsers: ParserNames) -> tuple[set[str], set[str], set[str]]:
         for format_ in formats
         for by_marker in format_.states.values()
         for marker in by_marker
-        if _WORD.search(marker)
+        if any(map(is_replaced, marker))
     }
     words = set(itertools.chain.from_iterable(map(_pattern_words, formats)))
     keys = {

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import secrets
 import sys
 import time
-import zlib
 from array import array
 from collections.abc import Callable, Sequence
 
@@ -36,7 +36,7 @@ from .writer import RecordingWriter
 # Dynamo passes the header x-dynamo-meta-NAME as metadata to frontend and worker.
 METADATA_KEY = "backedge-record"
 _ASKED = ("1", "on", "true")
-_HASHES = 1 << 32
+_RANDOM = secrets.SystemRandom()
 MS_PER_S = 1000
 _ROUNDED_MS = 3  # digits of a time in ms
 
@@ -82,17 +82,16 @@ class Recorder:
 
         token_ids: of the prompt, then of a worker that died. context: Dynamo's.
         """
-        if not (self._is_drawn(params.response_id) or self._is_asked(context)):
+        if not (self._is_drawn() or self._is_asked(context)):
             return None
         if self.taken - self.released >= MAX_HELD_TOKENS:
             self.writer.lose("overload", f"{MAX_HELD_TOKENS} tokens are already held")
             return None
         return RequestRecorder(self, params, token_ids, MAX_RECORDED_TOKENS)
 
-    def _is_drawn(self, response_id: str) -> bool:
-        """Whether the request is in the sample; frontend and worker agree."""
-        sample = self.settings.sample
-        return zlib.crc32(response_id.encode("utf-8", "replace")) < sample * _HASHES
+    def _is_drawn(self) -> bool:
+        """Whether the request is in the sample; its client, who may choose its id, has no part."""
+        return _RANDOM.random() < self.settings.sample
 
     def _is_asked(self, context: object) -> bool:
         if not self.settings.on_request:

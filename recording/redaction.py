@@ -9,13 +9,14 @@ and brackets in the same order.
 
 from __future__ import annotations
 
+import builtins
 import re
 import time
-import unicodedata
 from collections.abc import Sequence
 
 import msgspec
 
+from ..base.errors import BackedgeError
 from ..base.json_schema import JSON_TYPES, Holds, replace_nested
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_SEARCHED
@@ -23,7 +24,7 @@ from ..parsers.base import ParserNames
 from ..postprocess.messages import ChoiceDelta, Delta, FunctionDelta, PostprocessParams
 from ..postprocess.messages import ToolCallDelta as CallDelta
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
-from .kept_text import DIGIT, GONE, KEPT, KEPT_HOLDERS, KeptText
+from .kept_text import DIGIT, GONE, KEPT, KEPT_HOLDERS, KeptText, is_replaced
 from .recording import RecordedChunk, RecordedDeltas, Recording
 
 # Length of a text to look up as one token: a space or a quote, and the letter.
@@ -43,6 +44,11 @@ _TYPE_OF: dict[type, str] = {
     list: "array",
     type(None): "null",
 }
+_BUILTIN_ERRORS = frozenset(
+    name
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type) and issubclass(kind, BaseException)
+)
 _CONTAINERS = {Holds.MAP: dict, Holds.LIST: list}
 
 
@@ -178,10 +184,9 @@ class RequestRedactor:
 
     def _replace(self, character: str) -> str:
         """Return the replacement of a character: itself outside of words and numbers."""
-        if character.isalnum():
-            return self.digit if character.isdecimal() else self.letter
-        # Vowel signs and similar marks are parts of words.
-        return self.letter if unicodedata.category(character)[0] == "M" else character
+        if not is_replaced(character):
+            return character
+        return self.digit if character.isdecimal() else self.letter
 
     def redact_delta(self, delta: ChoiceDelta) -> ChoiceDelta:
         """Return a delta of the same kind without text, token ids and logprobs."""
@@ -230,10 +235,18 @@ def redact_recording(recording: Recording, redactor: Redactor) -> Recording:
             )
             for sent in recording.sent
         ],
-        # The text of an error may repeat the request or the answer.
-        error=recording.error and recording.error.partition(":")[0],
+        error=recording.error and name_error(recording.error),
         redacted=True,
     )
+
+
+def name_error(error: str) -> str:
+    """Return the class that an error's text begins with: the rest may repeat the request."""
+    name = error.partition(":")[0]
+    kinds = [BackedgeError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    return name if name in _BUILTIN_ERRORS or name in {kind.__name__ for kind in kinds} else "error"
 
 
 def redact_chunks(
@@ -322,9 +335,20 @@ def _keep_types(schema: JsonObject) -> JsonObject:
     known = known or _name_types(schema)
     if known:
         kept["type"] = known if isinstance(types, list) or len(known) > 1 else known[0]
-    for keyword, wanted in (("required", list), ("$ref", str), ("nullable", bool)):
-        if isinstance(schema.get(keyword), wanted):
-            kept[keyword] = schema[keyword]
+    return kept | _keep_links(schema)
+
+
+def _keep_links(schema: JsonObject) -> JsonObject:
+    """Return what names declared properties or other parts of the schema."""
+    kept: JsonObject = {}
+    if isinstance(nullable := schema.get("nullable"), bool):
+        kept["nullable"] = nullable
+    properties = schema.get("properties")
+    declared = properties if isinstance(properties, dict) else {}
+    if isinstance(required := schema.get("required"), list):
+        kept["required"] = [name for name in required if isinstance(name, str) and name in declared]
+    if isinstance(reference := schema.get("$ref"), str) and reference.startswith("#"):
+        kept["$ref"] = reference
     return kept
 
 

@@ -13,13 +13,14 @@ from backedge.parsers.parser_lookup import reasoning_format, tool_format
 from backedge.postprocess import ChoiceDelta, Chunk, Postprocessor
 from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
 from backedge.recording.flags import RecordSettings
-from backedge.recording.kept_text import GONE, KeptText, declared_names
+from backedge.recording.kept_text import GONE, KeptText, declared_names, is_replaced
 from backedge.recording.recorder import Recorder, RequestRecorder
 from backedge.recording.recording import RecordedModel, Recording
 from backedge.recording.redaction import (
     Redactor,
     RequestRedactor,
     measure_texts,
+    name_error,
     redact_params,
     redact_recording,
     redact_schema,
@@ -154,9 +155,7 @@ def kept_words(request: ParserRequest) -> set[str]:
     return {word for text in texts for word in WORD.findall(text)}
 
 
-SCRIPTS = st.text(
-    st.characters(codec="utf-8", categories=("Lu", "Ll", "Lo", "Lm", "Mn", "Mc", "Nd", "Zs", "Po"))
-)
+SCRIPTS = st.text(st.characters(codec="utf-8"))
 
 
 @settings(max_examples=60, deadline=None, database=None)
@@ -199,6 +198,38 @@ def test_no_word_stays(parts: list[str], cuts: int) -> None:
     allowed = kept_words(request)
     for word in WORD.findall(ESCAPE.sub(" ", redacted)):
         assert word in allowed or set(word) <= {redacting.letter}, redacted
+    assert not any(map(is_replaced, re.sub(r"[0-9A-Za-z]", "", redacted))), redacted
+
+
+# Words in braille, circled, squared and regional letters, tags, SignWriting, and with marks.
+ODD = [
+    *("\u280e\u2811\u2809", "\u24c8\u24ba", "\U0001f142\U0001f134", "\U0001f1f8\U0001f1ea"),
+    *("\U000e0073\U000e0065", "\U0001d800\U0001d801", "\U0001f44b\U0001f3fd", "\u0905\u0903"),
+    *("\u200b\u200d", "\ue000"),
+]
+
+
+@pytest.mark.parametrize("word", ODD, ids=ascii)
+def test_no_script_stays(word: str) -> None:
+    redacted = decode(redact(for_request(), encode(f"a {word}, b")))
+    assert set(redacted) <= set("x, ")
+
+
+def test_a_name_within_a_longer_word_is_no_name() -> None:
+    redacting = for_request(parser=parser_request(WEATHER))
+    for mark in ("\u0301", "\u24c8", "\u200d"):
+        redacted = decode(redact(redacting, encode(f"get_weather{mark} true{mark}")))
+        assert not {"get", "weather", "true"} & set(re.findall("[a-z]+", redacted)), redacted
+
+
+NO_CLASS = ["zebra crossing", "zebra: x", "ZebraError: x", "", "zebra\nKeyError: x"]
+
+
+@pytest.mark.parametrize("error", NO_CLASS)
+def test_an_error_keeps_only_a_known_class(error: str) -> None:
+    assert name_error(error) == "error"
+    assert name_error(f"ParserFailedError: {error}") == "ParserFailedError"
+    assert name_error(f"ValueError: {error}") == "ValueError"
 
 
 def test_a_token_that_stays_keeps_its_id_and_its_chunk() -> None:
@@ -210,9 +241,7 @@ def test_a_token_that_stays_keeps_its_id_and_its_chunk() -> None:
 
 def test_characters_of_several_tokens() -> None:
     redacting = for_request()
-    assert decode(redact(redacting, encode("\u6e38\u620f \U0001f44b\U0001f3fd"))) == (
-        "xx \U0001f44b\U0001f3fd"
-    )
+    assert decode(redact(redacting, encode("\u6e38\u620f \U0001f44b\U0001f3fd"))) == "xx xx"
     half = encode("\u6e38")[:1]
     assert redact(redacting, half) == [], "half a character at the end is no text"
 
@@ -402,8 +431,8 @@ SCHEMA = {
         "kind": {"type": "secret", "examples": ["secret"]},
         "any": True,
     },
-    "required": ["city"],
-    "anyOf": [{"$ref": "#/$defs/Part"}, "secret"],
+    "required": ["city", "secret", 5],
+    "anyOf": [{"$ref": "secret"}, {"$ref": "#/$defs/Part"}, "secret"],
     "additionalProperties": {"const": {"secret": [1.5, "secret"]}},
 }
 REDACTED = {
@@ -414,7 +443,7 @@ REDACTED = {
         "kind": {},
         "any": True,
     },
-    "anyOf": [{"$ref": "#/$defs/Part"}, {}],
+    "anyOf": [{}, {"$ref": "#/$defs/Part"}, {}],
     "additionalProperties": {"type": "object"},
     "required": ["city"],
 }
