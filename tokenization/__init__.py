@@ -16,7 +16,12 @@ from .protocol import (
     TemplateTokenizer,
     TokenizerProtocol,
 )
-from .tokenizer_selection import read_tokenizer_config, set_tokenizer_config
+from .tokenizer_selection import (
+    TokenizerSelection,
+    create_tokenizer_from_config,
+    read_tokenizer_config,
+    set_tokenizer_config,
+)
 
 __all__ = [
     "BaseTokenizer",
@@ -29,6 +34,8 @@ __all__ = [
     "TokenizerLoadError",
     "TokenizerProtocol",
     "TokenizerResultError",
+    "TokenizerSelection",
+    "create_tokenizer_from_config",
     "load",
     "read_tokenizer_config",
     "set_tokenizer_config",

@@ -9,6 +9,7 @@ argument.
 
 from __future__ import annotations
 
+import abc
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, NoReturn, Protocol, Self, TypeVar, runtime_checkable
@@ -72,8 +73,10 @@ class TokenizerProtocol(Protocol):
 
     This suffices for a frontend; the model's own tokenizer then decodes. In a
     `DynamoTokenizer`, `tokenize` takes precedence over `apply_chat_template`.
+    A subclass without `tokenize` cannot be instantiated.
     """
 
+    @abc.abstractmethod
     def tokenize(
         self, messages: list[JsonObject], model: str, tools: list[JsonObject] | None = None
     ) -> list[int]:

@@ -13,14 +13,17 @@ import argparse
 import importlib.util
 import json
 from collections.abc import Mapping
-from typing import Literal, Protocol, get_args
+from pathlib import Path
+from typing import Literal, Protocol, Self, get_args
 
 import msgspec
 
-from ..base.engines import has_engine
+from ..base.engines import has_engine, load_engine_module
 from ..base.errors import SetupError
 from ..base.flags import Flag, flag
 from ..base.json_types import JsonObject
+from .custom_tokenizer import load
+from .model_files import load_tokenizer_json
 
 Backend = Literal["huggingface", "vllm", "sglang", "python"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
@@ -54,6 +57,26 @@ class TokenizerSelection(msgspec.Struct, frozen=True):
     backend: Backend | None = None
     module: str | None = None
     class_name: str | None = None
+
+    @classmethod
+    def vllm(cls) -> Self:
+        """Select vLLM's tokenizers."""
+        return cls("vllm")
+
+    @classmethod
+    def sglang(cls) -> Self:
+        """Select SGLang's tokenizers."""
+        return cls("sglang")
+
+    @classmethod
+    def new(cls, python_module: str, python_class: str) -> Self:
+        """Select the user's class."""
+        return cls("python", python_module, python_class)
+
+    @property
+    def tokenizer_backend(self) -> Backend | None:
+        """The back end, by the name of its flag."""
+        return self.backend
 
     @property
     def label(self) -> str:
@@ -120,6 +143,25 @@ def select_tokenizer(
     engines = ["vllm", "sglang"] if engine is None else [engine]
     installed = (name for name in BACKENDS if name in engines and is_installed(name))
     return next(installed, "huggingface"), selected
+
+
+def create_tokenizer_from_config(
+    config: TokenizerSelection, model_path: str | Path, *, trust_remote_code: bool = False
+) -> object:
+    """Return the selected tokenizer: the user's class, an engine's, or the tokenizer.json.
+
+    Raises `SetupError` for a back end that is not installed here or a missing file, and what the
+    engine raises; a user's class is loaded when it is used.
+    """
+    config.check()
+    if config.module and config.class_name:
+        return load(config.module, config.class_name, model_path)
+    if config.backend in (None, "huggingface"):
+        return load_tokenizer_json(model_path)
+    check_installed(config.backend)
+    adapter = load_engine_module(config.backend, "worker")
+    tokenizer: object = adapter.read_tokenizer(str(model_path), trust_remote_code=trust_remote_code)
+    return tokenizer
 
 
 KEY = "backedge_tokenizer"

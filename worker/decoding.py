@@ -14,7 +14,6 @@ from typing import Literal, NamedTuple
 
 from typing_extensions import override
 
-from ..base.engines import load_engine_module
 from ..base.errors import SetupError
 from ..tokenization.detokenizer import (
     Detokenizer,
@@ -22,12 +21,12 @@ from ..tokenization.detokenizer import (
     DetokenizerOptions,
     detokenizers,
 )
-from ..tokenization.model_files import load_tokenizer_json
 from ..tokenization.tokenizer_selection import (
     BACKEND_FLAG,
     Backend,
     TokenizerSelection,
     check_installed,
+    create_tokenizer_from_config,
 )
 
 DetokenizerKind = Literal["table", "native"]
@@ -135,9 +134,5 @@ def choose_tokenizer(other: OtherTokenizer | None, own: Callable[[], object]) ->
     """
     if other is None:
         return own()
-    backend, path, trust_remote_code = other
-    if backend == "huggingface":
-        return load_tokenizer_json(path)
-    adapter = load_engine_module(backend, "worker")
-    tokenizer: object = adapter.read_tokenizer(path, trust_remote_code=trust_remote_code)
-    return tokenizer
+    backend, path, trusts = other
+    return create_tokenizer_from_config(TokenizerSelection(backend), path, trust_remote_code=trusts)

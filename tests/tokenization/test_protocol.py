@@ -1,5 +1,6 @@
 import copy
 import pickle
+from typing import Any
 
 import pytest
 from backedge.tokenization import (
@@ -140,3 +141,12 @@ INSTANCES = [
 @pytest.mark.parametrize(("tokenizer", "protocols"), INSTANCES)
 def test_isinstance_tells_what_a_tokenizer_offers(tokenizer, protocols):
     assert {each for each in PROTOCOLS if isinstance(tokenizer, each)} == protocols
+
+
+def test_a_subclass_needs_its_only_method():
+    class Lacking(TokenizerProtocol):
+        pass
+
+    lacking: Any = Lacking
+    with pytest.raises(TypeError, match="tokenize"):
+        lacking()

@@ -1,15 +1,21 @@
 """The tokenizer flags, of which worker and frontend have the same."""
 
 import argparse
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from backedge.base.errors import SetupError
 from backedge.base.flags import add_to
+from backedge.tokenization import tokenizer_selection
 from backedge.tokenization.tokenizer_selection import (
     FLAGS,
     TokenizerSelection,
+    create_tokenizer_from_config,
     parse_tokenizer_flags,
 )
+
+from tests.support import TINY_MODEL
 
 MODULE, CLASS = ["--tokenizer-module", "m"], ["--tokenizer-class", "C"]
 
@@ -60,3 +66,27 @@ def test_a_back_end_of_sglangs_own_is_no_selection():
         tokenizer_backend="fastokens", tokenizer_module=None, tokenizer_class=None
     )
     assert parse_tokenizer_flags(arguments) == TokenizerSelection()
+
+
+def test_a_configuration_makes_its_tokenizer():
+    own = TokenizerSelection.new("examples.my_tokenizer", "MyTokenizer")
+    ids = {}
+    for config in (own, TokenizerSelection(), TokenizerSelection("huggingface")):
+        tokenizer: Any = create_tokenizer_from_config(config, TINY_MODEL)
+        found = tokenizer.encode("ab")
+        ids[config.tokenizer_backend] = found if isinstance(found, list) else found.ids
+    assert ids["python"] == [97, 98]
+    assert ids[None] == ids["huggingface"] != ids["python"]
+
+
+@pytest.mark.parametrize("config", [TokenizerSelection.vllm(), TokenizerSelection.sglang()])
+def test_an_engine_reads_its_own_tokenizer(config, monkeypatch):
+    read: list[Any] = []
+    adapter = SimpleNamespace(read_tokenizer=lambda path, **more: read.append((path, more)))
+    monkeypatch.setattr(tokenizer_selection, "load_engine_module", lambda *names: adapter)
+    monkeypatch.setattr(tokenizer_selection, "is_installed", lambda _: True)
+    create_tokenizer_from_config(config, TINY_MODEL, trust_remote_code=True)
+    assert read == [(str(TINY_MODEL), {"trust_remote_code": True})]
+    monkeypatch.setattr(tokenizer_selection, "is_installed", lambda _: False)
+    with pytest.raises(SetupError, match="is not installed here"):
+        create_tokenizer_from_config(config, TINY_MODEL)
