@@ -19,16 +19,18 @@ os.environ.setdefault("DEFER_PYDANTIC_BUILD", "false")
 # Modules of tests/e2e that share a stack run in one process. Groups start in this order, those
 # with the most to do first. A module in no group is one of its own.
 GROUPS = {
-    "sglang": ("test_sglang",),
     "fleet": (
         *("test_transcripts", "test_requests", "test_errors", "test_metrics"),
         *("test_native_parsers", "test_pool", "test_plugin", "test_stock_frontend", "test_turns"),
         "test_sidecar",
     ),
-    "routed": ("test_bad_requests", "test_tokenizer_backends", "test_kv_routing"),
+    "sglang": ("test_sglang",),
+    "offline": ("test_offline",),
     "trtllm": ("test_trtllm", "test_trtllm_disaggregated"),
-    "lifecycle": ("test_lifecycle",),
     "replay": ("test_replay", "test_migration"),
+    "command": ("test_offline_command",),
+    "routed": ("test_bad_requests", "test_tokenizer_backends", "test_kv_routing"),
+    "tokenizers": ("test_plain_tokenizers",),
 }
 GROUP_BY_MODULE = {module: group for group, modules in GROUPS.items() for module in modules}
 ORDER = list(GROUP_BY_MODULE)

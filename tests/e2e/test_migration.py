@@ -163,6 +163,7 @@ def read_choices(url: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def test_a_whole_answer_has_the_logprobs_of_all_its_tokens(
     fleet: tuple[Process, list[Process]],
 ) -> None:
+    """Dynamo's own frontend keeps those of its chunks by itself; ours do not disturb it."""
     frontend, workers = fleet
     transcript = TRANSCRIPTS["multilingual_text"]
     client = Client(frontend.url, MODEL_NAME)

@@ -25,6 +25,7 @@ from tests.e2e.conftest import (
     VLLM_PARSERS,
     Fleet,
 )
+from tests.e2e.forked import ForkingStack
 from tests.e2e.test_bad_requests import SENT, send_all
 from tests.e2e.test_requests import (  # noqa: F401 - the same tests, on this file's fleet
     STREAMED,
@@ -91,7 +92,11 @@ class Engines(Fleet):
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
-    with Stack(tmp_path_factory.mktemp("sglang"), **LONG_CONTEXT_ALLOWED) as stack:
+    root = tmp_path_factory.mktemp("sglang")
+    with (
+        Stack(root, **LONG_CONTEXT_ALLOWED) as stack,
+        ForkingStack(root / "forked", **stack.environment) as forked,
+    ):
         # In one namespace, a frontend would send each model's requests to all workers.
         folder = tmp_path_factory.mktemp("recorded")
         recorded = {model: folder / model for model in (BACKEDGE_MODEL, VLLM_MODEL)}
@@ -105,7 +110,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
             DYN_NAMESPACE="processing",
         )
         plain = stack.sglang(*ENGINE, name=PLAIN_MODEL, wait=False, DYN_NAMESPACE="plain")
-        stack.worker(
+        forked.worker(
             *("--vllm-processing", *AUTO_PARSERS, *record[VLLM_MODEL]),
             name=VLLM_MODEL,
             wait=False,
@@ -122,7 +127,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
         )
         frontend = stack.frontend(*VLLM_PARSERS, wait=False)
         huggingface = stack.frontend(*VLLM_PARSERS, command=HUGGINGFACE_FRONTEND, wait=False)
-        vllm = stack.frontend(*VLLM_PARSERS, "--tokenizer-backend", "vllm", wait=False)
+        vllm = forked.frontend(*VLLM_PARSERS, "--tokenizer-backend", "vllm", wait=False)
         stock = stack.frontend(command=STOCK_FRONTEND, wait=False)
         for each in (frontend, huggingface, vllm, stock):
             for model in (BACKEDGE_MODEL, PLAIN_MODEL, POOLED_MODEL, VLLM_MODEL):
@@ -317,8 +322,7 @@ def server(fleet: Engines) -> Iterator[openai.OpenAI]:
     yield openai.OpenAI(
         base_url=process.url + "/v1", api_key="none", max_retries=0, http_client=HTTP
     )
-    process.terminate()
-    process.reap()
+    process.kill()  # it looks for a SIGTERM every five seconds
 
 
 LETTERS = "stop_string"

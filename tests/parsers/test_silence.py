@@ -1,6 +1,7 @@
 """An argument with markers, quotes, braces and escapes in it streams to its end.
 
-`SILENCE_TOKENS=10000` sets the length of the argument.
+`SILENCE_TOKENS=10000` sets the length of the argument; `python -m tests.parsers.test_silence`
+prints the longest silence of each format, as text and as tokens.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from backedge.parsers.parser_lookup import linear_parsers
 
 from tests.parsers.families.family import Family, function
 from tests.slips.systems import WRITERS
+from tests.support import write
 
 MOST_TOKENS = 16
 # The last word of the argument.
@@ -80,9 +82,11 @@ def tokens_of(output: str, ids: dict[str, int]) -> Iterator[tuple[str, list[int]
             yield piece, [ids.get(piece, 0)]
 
 
-@pytest.mark.parametrize("kind", ["text", "tokens"])
-@pytest.mark.parametrize("family", WRITERS, ids=[family.name for family in WRITERS])
-def test_an_argument_is_never_silent_for_long(family: Family, kind: str) -> None:
+KINDS = ("text", "tokens")
+
+
+def measure_silence(family: Family, kind: str) -> int:
+    """Return the most tokens in a row that gave no text of the argument."""
     assert family.write is not None
     format_ = next(
         format_ for format_ in FORMATS if family.name in (format_.name, *format_.aliases)
@@ -102,4 +106,20 @@ def test_an_argument_is_never_silent_for_long(family: Family, kind: str) -> None
         written += new
     parser.finish()
     assert json.loads(written) == arguments
-    assert longest <= MOST_TOKENS
+    return longest
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", WRITERS, ids=[family.name for family in WRITERS])
+def test_an_argument_is_never_silent_for_long(family: Family, kind: str) -> None:
+    assert measure_silence(family, kind) <= MOST_TOKENS
+
+
+def show() -> None:
+    for family in WRITERS:
+        counts = [f"{measure_silence(family, kind):8}" for kind in KINDS]
+        write(f"{family.name:20}{''.join(counts)}")
+
+
+if __name__ == "__main__":
+    show()
