@@ -37,6 +37,10 @@ def tracked() -> frozenset[str]:
     return frozenset(files | folders)
 
 
+def test_no_environment_is_in_the_repository() -> None:
+    assert not [name for name in tracked() if name.startswith(".venv")]
+
+
 def read(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
