@@ -1,0 +1,1 @@
+"""Engines whose example model makes five calls, one after another, and then answers."""

@@ -1,0 +1,29 @@
+"""For vLLM's `--logits-processors`: the script's next token is the only one."""
+
+from __future__ import annotations
+
+import torch
+from typing_extensions import override
+from vllm import SamplingParams
+from vllm.v1.sample.logits_processor import AdapterLogitsProcessor, RequestLogitsProcessor
+
+from .script import next_token
+
+
+def follow_script(prompt: list[int], output: list[int], logits: torch.Tensor) -> torch.Tensor:
+    """Return the logits of one row."""
+    masked = torch.full_like(logits, float("-inf"))
+    masked[next_token(prompt, output)] = 0
+    return masked
+
+
+class Scripted(AdapterLogitsProcessor):
+    """Follows the script in each request."""
+
+    @override
+    def is_argmax_invariant(self) -> bool:
+        return False
+
+    @override
+    def new_req_logits_processor(self, params: SamplingParams) -> RequestLogitsProcessor:
+        return follow_script
