@@ -30,7 +30,7 @@ def frontend(fleet: Fleet) -> Iterator[Process]:
     started.terminate()
 
 
-def ask(frontend: Process, model: str, messages: list[Any], tenant: str) -> Any:
+def ask_for_call(frontend: Process, model: str, messages: list[Any], **fields: Any) -> Any:
     client = openai.OpenAI(base_url=f"{frontend.url}/v1", api_key="none", http_client=HTTP)
     return client.chat.completions.create(
         model=model,
@@ -38,8 +38,12 @@ def ask(frontend: Process, model: str, messages: list[Any], tenant: str) -> Any:
         tools=TRANSCRIPT["tools"],
         temperature=0,
         max_tokens=64,
-        extra_headers={TENANT: tenant},
+        **fields,
     )
+
+
+def ask(frontend: Process, model: str, messages: list[Any], tenant: str) -> Any:
+    return ask_for_call(frontend, model, messages, extra_headers={TENANT: tenant})
 
 
 def send_back(message: Any) -> dict[str, Any]:
