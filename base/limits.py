@@ -79,8 +79,9 @@ MAX_PRESENT = 3
 | the request goes on without its parser, or fails"""
 MAX_START_DEATHS = 5
 """processes: processes that die before any has served | the worker does not start"""
-SILENCE_S = 2.0
-"""seconds: silence of a process between steps, beyond the deadline of a step | it is killed"""
+# A process does all its work in steps; between them it gives a sign of life every few moments.
+SILENCE_S = 1.5
+"""seconds: silence of a process between steps | it is killed"""
 PROCESS_START_S = 30
 """seconds: from the fork of a process until it serves | it is killed"""
 ANSWER_TIMEOUT_S = 10.0
@@ -105,7 +106,7 @@ POOL_ABSENT_S = 10
 """seconds: time in which no process of the pool serves
 | its requests go to other workers, and it leaves Dynamo's discovery until a process serves"""
 # Time to fork a process; normally milliseconds.
-FORK_TIMEOUT_S = 10
+FORK_TIMEOUT_S = 1.5
 """seconds: a process to be forked | the fork server is replaced"""
 MAX_FORK_SERVER_LINE = 4096
 """bytes: a line from the fork server | it is replaced"""

@@ -149,7 +149,12 @@ class PoolSupervisor(PostprocessBackend):
         self._fork_server.stop()
 
     def _least_busy(self) -> ProcessHandle:
-        return min(self._processes, key=lambda each: (each.is_delayed, len(each.streams)))
+        """Return a process that serves, if there is one: the next one may wait for its fork."""
+
+        def key(process: ProcessHandle) -> tuple[bool, bool, int]:
+            return not process.ready, process.is_delayed, len(process.streams)
+
+        return min(self._processes, key=key)
 
     def _new_process(self, delay_s: float = 0.0) -> ProcessHandle:
         number = next(self._numbers)
@@ -217,7 +222,7 @@ class PoolSupervisor(PostprocessBackend):
     def _check(self, process: ProcessHandle, now: float) -> None:
         deadline_s, step = self.settings.deadline_s, process.current_step()
         if step is None:
-            silence_s = deadline_s + SILENCE_S if process.ready else PROCESS_START_S
+            silence_s = SILENCE_S if process.ready else PROCESS_START_S
             if process.silent_s(now) > silence_s:
                 self._kill_silent(process, silence_s)
             return

@@ -97,6 +97,21 @@ def test_a_fork_server_that_is_stopped_is_replaced():
     assert in_pool(test) == (1, [])
 
 
+def test_a_stopped_fork_server_costs_nothing_while_a_process_serves(monkeypatch):
+    monkeypatch.setattr(fork_server, "FORK_TIMEOUT_S", 60)
+
+    async def test(pool):
+        server = fork_server_pid()
+        os.kill(server, signal.SIGSTOP)
+        os.kill(pool.pids[0], signal.SIGKILL)
+        await until(lambda: len(pool.pids) == 1)
+        answers = await asyncio.gather(*(stream(pool, WORDS) for _ in range(4)))
+        os.kill(server, signal.SIGCONT)
+        return {answer.delta.content for answer in answers}
+
+    assert in_pool(test) == ({WORDS}, [])
+
+
 def test_a_fork_server_that_never_builds_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(fork_server, "FORK_SERVER_START_S", 1)
 
