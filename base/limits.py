@@ -284,11 +284,11 @@ MAX_ID = 4096
 
 MAX_ENGINE_MESSAGE = 1 << 26
 """bytes: a message from the gRPC server of an engine | the request fails"""
-ENGINE_PROBE_S = 2.0
+ENGINE_PROBE_S = 5.0
 """seconds: an answer of that server to a probe | the probe has failed"""
 ENGINE_PROBE_INTERVAL_S = 1.0
 """seconds: from one probe to the next | the next one starts"""
-MAX_FAILED_PROBES = 3
+MAX_FAILED_PROBES = 5
 """probes: probes in a row that fail
 | requests move to other workers, and the worker takes no new ones"""
 

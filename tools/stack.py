@@ -209,6 +209,14 @@ class Stack:
         variables = {**engine_environment(engine), "PYTHONPATH": str(GRPC_SERVER)}
         return self.start(command, port, **variables)
 
+    def grpc_sglang(self, port: int, *flags: str, engine: Sequence[str] = SGLANG_ENGINE) -> Process:
+        """Start an unmodified SGLang with its gRPC server; `sidecar` is its worker."""
+        server = ("--model-path", str(TINY_MODEL), "--host", LOOPBACK, "--port", str(port))
+        own = ("--smg-grpc-mode", "--nccl-port", str(free_port()))
+        command = ("-m", "sglang.launch_server", *server, *own, *engine, *flags)
+        variables = {**engine_environment(engine), "PYTHONPATH": str(GRPC_SERVER)}
+        return self.start(command, port, **variables)
+
     def sidecar(self, *flags: str, name: str = MODEL_NAME, **environment: str) -> Process:
         """Start a worker beside an engine; do not wait for it. flags: --engine and more."""
         model_flags = ("--model", str(TINY_MODEL), "--served-model-name", name)

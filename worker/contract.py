@@ -25,6 +25,7 @@ from ..base.seams import check_seams, rows_of
 from ..engines.dynamo import seams
 from ..engines.dynamo.types import Context, Endpoint, ModelRuntimeConfig
 from ..parsers.base import ParserFactory, ParserNames
+from ..postprocess.postprocessor import starts_in_reasoning
 from ..templates.auto_parsers import resolve_auto
 from ..tokenization.model_files import find_folder, load_tokenizer_json
 from ..tokenization.tokenizer_selection import parse_tokenizer_flags
@@ -137,6 +138,12 @@ class ContractWorker(Worker[LLMEngine]):
     def run(
         self, call: GenerateCall[LLMEngine]
     ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
+        sampling = call.request.get("sampling_options") or {}
+        if sampling.get("guided_decoding") and "require_reasoning" not in call.request:
+            # Dynamo's field for engines whose grammar would begin with the first token.
+            call.request["require_reasoning"] = starts_in_reasoning(
+                call.params, self.parsers, call.prompt_token_ids, self.metrics.report
+            )
         request = ContractRequest(call)
         return request.outputs(), request
 

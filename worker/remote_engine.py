@@ -15,6 +15,7 @@ import grpc
 import msgspec
 from dynamo.common.backend.engine import EngineConfig, LLMEngine, LlmRegistration
 from dynamo.common.backend.worker import WorkerConfig
+from google.protobuf.message import Message
 from typing_extensions import override
 
 from ..base import limits
@@ -63,7 +64,7 @@ class ServedModel(msgspec.Struct, frozen=True):
 class Call(Protocol):
     """A running call with a stream of responses. Source: `grpc.aio.UnaryStreamCall`."""
 
-    def __aiter__(self) -> AsyncIterator[object]:
+    def __aiter__(self) -> AsyncIterator[Message]:
         """Iterate over the responses."""
 
     def cancel(self) -> bool:
@@ -77,7 +78,7 @@ class RemoteRequest(Protocol):
     def call(self) -> Call:
         """The call, which gives the responses."""
 
-    def read(self, response: object) -> list[JsonObject]:
+    def read(self, response: Message) -> list[JsonObject]:
         """Return a response as outputs of Dynamo's form."""
 
 

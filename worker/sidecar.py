@@ -27,7 +27,7 @@ from .flags import parse_seconds
 from .remote_engine import CHANNEL_OPTIONS, RemoteEngine
 
 SCHEME = "grpc://"
-ENGINES = ("vllm",)
+ENGINES = ("vllm", "sglang")
 FLAGS: tuple[Flag, ...] = (
     flag("--engine", required=True, help="The engine's gRPC server, as grpc://HOST:PORT."),
     flag("--model", required=True, help="Folder or name of the model that the engine serves."),

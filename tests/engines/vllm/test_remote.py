@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from backedge.base.errors import RequestError
 from backedge.base.json_types import JsonObject
-from backedge.engines.vllm.remote import VllmRequest, build_message
+from backedge.engines.vllm.remote import build_message
 from google.protobuf.json_format import MessageToDict
-from smg_grpc_proto import vllm_engine_pb2 as messages
 
 SAMPLING, STOPS, OUTPUT = "sampling_options", "stop_conditions", "output_options"
 
@@ -40,13 +39,13 @@ def build(name: str, **fields: Any) -> JsonObject:
                                                                      "minTokens": 2,
                                                                      "ignoreEos": True}),
         (build(STOPS, stop_token_ids=[1, 2], stop_token_ids_hidden=[2, 3], stop=["x"]),
-         {"stopTokenIds": [1, 2, 3]}),
+         {"stopTokenIds": [1, 2, 2, 3]}),
         (build(OUTPUT, logprobs=0, skip_special_tokens=False), {"logprobs": 0}),
         ({"token_ids": [3, 4], "reasoning_ended": True}, {"grammarFromFirstToken": True}),
     ],
 )  # fmt: skip
 def test_fields_arrive(request_: JsonObject, sampling: JsonObject) -> None:
-    message = MessageToDict(build_message(request_, "id"))
+    message = MessageToDict(build_message(request_, "id", {}))
     assert message == {
         "requestId": "id",
         "tokenized": {"inputIds": [3, 4]},
@@ -70,76 +69,16 @@ def test_fields_arrive(request_: JsonObject, sampling: JsonObject) -> None:
 )  # fmt: skip
 def test_what_cannot_be_said_is_refused(request_: JsonObject, field: str) -> None:
     with pytest.raises(RequestError) as refused:
-        build_message(request_, "id")
+        build_message(request_, "id", {})
     assert refused.value.field == field
 
 
 def test_neutral_values_of_unknown_fields_pass() -> None:
-    build_message(build(SAMPLING, use_beam_search=False, length_penalty=None), "id")
+    build_message(build(SAMPLING, use_beam_search=False, length_penalty=None), "id", {})
 
 
 def test_the_rank_that_the_router_chose() -> None:
     assert (
-        build_message({"token_ids": [3], "routing": {"dp_rank": 2}}, "id").data_parallel_rank == 2
+        build_message({"token_ids": [3], "routing": {"dp_rank": 2}}, "id", {}).data_parallel_rank
+        == 2
     )
-
-
-def chunk(index: int, *token_ids: int) -> messages.GenerateResponse:
-    return messages.GenerateResponse(
-        chunk=messages.GenerateStreamChunk(index=index, token_ids=token_ids)
-    )
-
-
-def end(index: int, reason: str, **fields: Any) -> messages.GenerateResponse:
-    return messages.GenerateResponse(
-        complete=messages.GenerateComplete(
-            index=index, finish_reason=reason, prompt_tokens=4, cached_tokens=2, **fields
-        )
-    )
-
-
-def test_the_last_tokens_come_with_the_end() -> None:
-    """Only so does a reader know that a stop token is no text."""
-    request = VllmRequest(None, frozenset({9}), 3)  # type: ignore[arg-type]  # it is not read
-    read = request.read
-    assert read(chunk(0, 5)) == [{"index": 0, "token_ids": [5]}]
-    assert read(chunk(1, 9)) == []
-    assert read(chunk(1, 6)) == [{"index": 1, "token_ids": [9]}, {"index": 1, "token_ids": [6]}]
-    assert read(chunk(0, 9)) == []
-    usage = {
-        "prompt_tokens": 4,
-        "completion_tokens": 4,
-        "total_tokens": 8,
-        "prompt_tokens_details": {"cached_tokens": 2},
-    }
-    assert read(end(0, "stop", output_ids=[9], matched_token_id=9)) == [
-        {
-            "index": 0,
-            "token_ids": [9],
-            "finish_reason": "stop",
-            "stop_reason": 9,
-            "completion_usage": usage,
-        }
-    ]
-    assert read(chunk(1, 7)) == []
-    (last,) = read(end(1, "length", output_ids=[7]))
-    assert (last["token_ids"], last["finish_reason"]) == ([7], "length")
-
-
-def test_probabilities() -> None:
-    found = messages.OutputLogProbs(
-        token_logprobs=[-1.0],
-        token_ids=[5],
-        top_logprobs=[messages.TopLogProbs(values=[-1.0, -0.5], token_ids=[5, 6])],
-    )
-    response = messages.GenerateResponse(
-        chunk=messages.GenerateStreamChunk(token_ids=[5], output_logprobs=found)
-    )
-    (output,) = VllmRequest(None, frozenset(), 9).read(response)  # type: ignore[arg-type]  # it is not read
-    assert output["log_probs"] == [-1.0]
-    assert output["top_logprobs"] == [
-        [
-            {"rank": 1, "token_id": 6, "logprob": -0.5},
-            {"rank": 2, "token_id": 5, "logprob": -1.0},
-        ]
-    ]

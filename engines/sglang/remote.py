@@ -1,0 +1,139 @@
+"""SGLang in another process, by its gRPC server: `sglang.launch_server --smg-grpc-mode`."""
+
+from __future__ import annotations
+
+import re
+
+import grpc
+from smg_grpc_proto import sglang_scheduler_pb2 as messages
+from smg_grpc_proto import sglang_scheduler_pb2_grpc as services
+
+from ...base.json_types import JsonObject
+from ...worker.remote_engine import RemoteRequest, ServedModel
+from ...worker.remote_request import (
+    Fields,
+    StreamedRequest,
+    fill,
+    put_constraint,
+    put_json,
+    put_sampling,
+    read_defaults,
+)
+
+
+class SglangServer:
+    """The server of one SGLang engine."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = services.SglangSchedulerStub(channel)
+        self._defaults: JsonObject = {}
+
+    async def describe(self, timeout_s: float) -> ServedModel:
+        """Return the model that the server names."""
+        model = await self._stub.GetModelInfo(messages.GetModelInfoRequest(), timeout=timeout_s)
+        server = await self._stub.GetServerInfo(messages.GetServerInfoRequest(), timeout=timeout_s)
+        self._defaults = read_defaults(model.default_sampling_params_json, FIELDS)
+        arguments = server.server_args
+        return ServedModel(
+            path=model.model_path,
+            context_length=model.max_context_length or None,
+            vocabulary_size=model.vocab_size or None,
+            block_size=read_number(arguments, "page_size"),
+            max_num_seqs=read_number(server.scheduler_info, "max_running_requests"),
+            data_parallel_size=read_number(arguments, "dp_size"),
+            grammar_waits=bool(arguments.fields["reasoning_parser"].string_value),
+        )
+
+    async def is_healthy(self, timeout_s: float) -> bool:
+        """Whether the engine can answer; SGLang generates a token to find out."""
+        asked = messages.HealthCheckRequest()
+        return bool((await self._stub.HealthCheck(asked, timeout=timeout_s)).healthy)
+
+    def ask(self, request: JsonObject, request_id: str) -> RemoteRequest:
+        """Start a request. Raises `RequestError` for what the protocol cannot say."""
+        message = build_message(request, request_id, self._defaults)
+        stops = message.sampling_params.stop_token_ids
+        return StreamedRequest(self._stub.Generate(message), request, stops)
+
+
+def read_number(found: messages.Struct, name: str) -> int | None:
+    """Return a number of a `google.protobuf.Struct`, None if it has none."""
+    return int(found.fields[name].number_value) or None
+
+
+def build_message(
+    request: JsonObject, request_id: str, defaults: JsonObject
+) -> messages.GenerateRequest:
+    """Return a request of Dynamo's form in SGLang's. Raises `RequestError`.
+
+    defaults: the sampling options that the model sets by itself.
+    """
+    message = messages.GenerateRequest(
+        request_id=request_id,
+        tokenized=messages.TokenizedInput(input_ids=request["token_ids"]),
+        stream=True,
+        require_reasoning=bool(request.get("require_reasoning")),
+    )
+    # Unlike vLLM's message, this one cannot leave them out: 0 would be meant.
+    message.sampling_params.temperature = message.sampling_params.top_p = 1.0
+    message.sampling_params.n = 1
+    message.sampling_params.skip_special_tokens = True
+    fill(message, request, FIELDS, defaults)
+    rank = (request.get("routing") or {}).get("dp_rank")
+    if rank is not None:
+        message.data_parallel_rank = rank
+    return message
+
+
+def put_logprobs(message: messages.GenerateRequest, value: int) -> None:
+    """Ask for the probabilities of generated tokens, and of `value` alternatives."""
+    message.return_logprob, message.top_logprobs_num, message.logprob_start_len = True, value, -1
+
+
+def put_choices(message: messages.GenerateRequest, value: list[str]) -> None:
+    """Write the choices as the pattern that matches one of them."""
+    message.sampling_params.regex = "|".join(f"({re.escape(choice)})" for choice in value)
+
+
+FIELDS: Fields = {
+    "sampling_options": {
+        "n": put_sampling("n"),
+        "temperature": put_sampling("temperature"),
+        "top_p": put_sampling("top_p"),
+        "top_k": put_sampling("top_k"),
+        "min_p": put_sampling("min_p"),
+        "frequency_penalty": put_sampling("frequency_penalty"),
+        "presence_penalty": put_sampling("presence_penalty"),
+        "repetition_penalty": put_sampling("repetition_penalty"),
+        "logit_bias": put_sampling("logit_bias"),
+        "guided_decoding": put_constraint(
+            {
+                "json": put_json("json_schema"),
+                "regex": put_sampling("regex"),
+                "grammar": put_sampling("ebnf_grammar"),
+                "structural_tag": put_json("structural_tag"),
+                "choice": put_choices,
+            }
+        ),
+        "best_of": None,
+        "include_stop_str_in_output": None,
+    },
+    "stop_conditions": {
+        "max_tokens": put_sampling("max_new_tokens"),
+        "min_tokens": put_sampling("min_new_tokens"),
+        "ignore_eos": put_sampling("ignore_eos"),
+        "stop_token_ids": put_sampling("stop_token_ids"),
+        "stop_token_ids_hidden": put_sampling("stop_token_ids"),
+        "stop": None,
+    },
+    "output_options": {
+        "logprobs": put_logprobs,
+        "skip_special_tokens": None,
+        "formatted_prompt": None,
+    },
+}
+
+
+def connect(channel: grpc.aio.Channel) -> SglangServer:
+    """Return the server at the other end of the channel."""
+    return SglangServer(channel)

@@ -1,0 +1,168 @@
+"""Requests and outputs of Dynamo's form in the messages of an engine's gRPC server.
+
+The servers of vLLM and SGLang share the package smg-grpc-proto: most of their fields have the same
+names. `engines/<engine>/remote.py` has the table of an engine.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+
+from google.protobuf.message import Message
+
+from ..base.errors import RequestError
+from ..base.json_types import JsonObject
+from .remote_engine import Call
+
+Put = Callable[..., None]
+"""Writes a value into a `GenerateRequest`, its first argument."""
+Fields = Mapping[str, Mapping[str, Put | None]]
+"""The fields of a request in Dynamo's form, by the object that has them.
+
+None: post-processing does what the field asks for.
+"""
+_NEUTRAL: tuple[object, ...] = (None, False, "", [], {})
+NOT_SAID = (
+    "multi_modal_data mm_processor_kwargs prompt_embeds prefill_result bootstrap_info "
+    "encoder_result"
+).split()
+
+
+def put_sampling(field: str) -> Put:
+    """Write the value into the field of this name of the sampling parameters."""
+
+    def put(message: Message, value: object) -> None:
+        message.MergeFrom(type(message)(sampling_params={field: value}))
+
+    return put
+
+
+def put_json(field: str) -> Put:
+    """Write the value as JSON; a text is JSON already."""
+    put = put_sampling(field)
+    return lambda message, value: put(
+        message, value if isinstance(value, str) else json.dumps(value)
+    )
+
+
+def put_constraint(constraints: Mapping[str, Put]) -> Put:
+    """Write the grammar of an answer by the table of its kinds."""
+
+    def put(message: Message, value: JsonObject) -> None:
+        refuse_fields(
+            "sampling_options.guided_decoding.", value, set(value) - {*constraints, "backend"}
+        )
+        for name, write in constraints.items():
+            if value.get(name) is not None:
+                write(message, value[name])
+                return
+
+    return put
+
+
+def fill(message: Message, request: JsonObject, fields: Fields, defaults: JsonObject) -> None:
+    """Write a request into a message. Raises `RequestError` for what the protocol cannot say.
+
+    defaults: sampling options for a request that does not say otherwise.
+    """
+    refuse_fields("", request, NOT_SAID)
+    for name, known in fields.items():
+        values: JsonObject = request.get(name) or {}
+        refuse_fields(f"{name}.", values, set(values) - set(known))
+        if name == "sampling_options":
+            given = {field: value for field, value in values.items() if value is not None}
+            values = {**defaults, **given}
+        for field, value in values.items():
+            put = known.get(field)
+            if put is not None and value is not None:
+                put(message, value)
+
+
+def read_defaults(text: str, fields: Fields) -> JsonObject:
+    """Return the sampling options that the engine's model sets by itself. text: JSON, or empty."""
+    found = json.loads(text) if text else {}
+    return {name: value for name, value in found.items() if name in fields["sampling_options"]}
+
+
+def refuse_fields(prefix: str, values: JsonObject, unknown: Iterable[str]) -> None:
+    """Raise `RequestError` for a field of `unknown` that asks for something."""
+    for field in unknown:
+        if values.get(field) not in _NEUTRAL:
+            raise RequestError(
+                f"{prefix}{field}", "cannot be said in the protocol of the engine's gRPC server"
+            )
+
+
+class StreamedRequest:
+    """One request. Its tokens are in chunks; the end of a choice repeats the last ones.
+
+    request: in Dynamo's form. stop_token_ids: those that the engine got.
+    """
+
+    def __init__(self, call: Call, request: JsonObject, stop_token_ids: Iterable[int]) -> None:
+        self.call = call
+        limit = (request.get("stop_conditions") or {}).get("max_tokens")
+        self._limit = sys.maxsize if limit is None else limit
+        self._asked = frozenset(stop_token_ids)
+        self._stops = self._asked.union(request.get("eos_token_ids") or ())
+        self._generated: dict[int, int] = {}
+        # An output that may be a choice's last one waits for the choice's end: only together
+        # they tell that the last token is no text.
+        self._held: dict[int, JsonObject] = {}
+
+    def read(self, response: Message) -> list[JsonObject]:
+        """Return a response as outputs of Dynamo's form."""
+        if response.HasField("complete"):
+            end = response.complete
+            last = self._held.pop(end.index, {"index": end.index, "token_ids": []})
+            return [last | self._read_end(end)]
+        chunk = response.chunk
+        index, token_ids = chunk.index, list(chunk.token_ids)
+        outputs = [self._held.pop(index)] if index in self._held else []
+        if not token_ids:
+            return outputs
+        generated = self._generated.get(index, 0) + len(token_ids)
+        self._generated[index] = generated
+        output: JsonObject = {"index": index, "token_ids": token_ids}
+        if chunk.HasField("output_logprobs"):
+            output |= read_logprobs(chunk.output_logprobs)
+        if token_ids[-1] in self._stops or generated >= self._limit:
+            self._held[index] = output
+            return outputs
+        return [*outputs, output]
+
+    def _read_end(self, end: Message) -> JsonObject:
+        generated = sum(self._generated.values())
+        output: JsonObject = {
+            "finish_reason": end.finish_reason,
+            "completion_usage": {
+                "prompt_tokens": end.prompt_tokens,
+                "completion_tokens": generated,
+                "total_tokens": end.prompt_tokens + generated,
+                "prompt_tokens_details": {"cached_tokens": end.cached_tokens},
+            },
+        }
+        # SGLang names the end of the text as well.
+        if end.HasField("matched_token_id") and end.matched_token_id in self._asked:
+            output["stop_reason"] = end.matched_token_id
+        return output
+
+
+def read_logprobs(found: Message) -> JsonObject:
+    """Return the tokens' probabilities in Dynamo's form."""
+    tops = [
+        [
+            {"rank": rank, "token_id": token_id, "logprob": logprob}
+            for rank, (token_id, logprob) in enumerate(sort_likeliest(top), start=1)
+        ]
+        for top in found.top_logprobs
+    ]
+    return {"log_probs": list(found.token_logprobs), **({"top_logprobs": tops} if tops else {})}
+
+
+def sort_likeliest(top: Message) -> list[tuple[int, float]]:
+    """Return token ids and probabilities, the likeliest first."""
+    pairs = zip(top.token_ids, top.values, strict=True)
+    return sorted(pairs, key=lambda pair: pair[1], reverse=True)
