@@ -10,14 +10,15 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
 from google.protobuf.message import Message
 
 from ..base.errors import RequestError
 from ..base.json_types import JsonObject
 from .remote_engine import Call
 
-Put = Callable[..., None]
-"""Writes a value into a `GenerateRequest`, its first argument."""
+Put = Callable[[JsonObject, object], None]
+"""Writes a value into the fields of a `GenerateRequest`, its first argument."""
 Fields = Mapping[str, Mapping[str, Put | None]]
 """The fields of a request in Dynamo's form, by the object that has them.
 
@@ -33,8 +34,8 @@ NOT_SAID = (
 def put_sampling(field: str) -> Put:
     """Write the value into the field of this name of the sampling parameters."""
 
-    def put(message: Message, value: object) -> None:
-        message.MergeFrom(type(message)(sampling_params={field: value}))
+    def put(message: JsonObject, value: object) -> None:
+        message["sampling_params"][field] = value
 
     return put
 
@@ -47,10 +48,17 @@ def put_json(field: str) -> Put:
     )
 
 
+def put_stop_tokens(message: JsonObject, value: object) -> None:
+    """Add to the stop tokens."""
+    known = message["sampling_params"].get("stop_token_ids", [])
+    message["sampling_params"]["stop_token_ids"] = [*known, *msgspec.convert(value, list[int])]
+
+
 def put_constraint(constraints: Mapping[str, Put]) -> Put:
     """Write the grammar of an answer by the table of its kinds."""
 
-    def put(message: Message, value: JsonObject) -> None:
+    def put(message: JsonObject, found: object) -> None:
+        value = msgspec.convert(found, JsonObject)
         refuse_fields(
             "sampling_options.guided_decoding.", value, set(value) - {*constraints, "backend"}
         )
@@ -62,8 +70,10 @@ def put_constraint(constraints: Mapping[str, Put]) -> Put:
     return put
 
 
-def fill(message: Message, request: JsonObject, fields: Fields, defaults: JsonObject) -> None:
-    """Write a request into a message. Raises `RequestError` for what the protocol cannot say.
+def fill(message: JsonObject, request: JsonObject, fields: Fields, defaults: JsonObject) -> None:
+    """Write a request into the fields of a message.
+
+    Raises `RequestError` for what the protocol cannot say.
 
     defaults: sampling options for a request that does not say otherwise.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import grpc
+import msgspec
 from smg_grpc_proto import sglang_scheduler_pb2 as messages
 from smg_grpc_proto import sglang_scheduler_pb2_grpc as services
 
@@ -17,6 +18,7 @@ from ...worker.remote_request import (
     put_constraint,
     put_json,
     put_sampling,
+    put_stop_tokens,
     read_defaults,
 )
 
@@ -68,31 +70,28 @@ def build_message(
 
     defaults: the sampling options that the model sets by itself.
     """
-    message = messages.GenerateRequest(
-        request_id=request_id,
-        tokenized=messages.TokenizedInput(input_ids=request["token_ids"]),
-        stream=True,
-        require_reasoning=bool(request.get("require_reasoning")),
-    )
-    # Unlike vLLM's message, this one cannot leave them out: 0 would be meant.
-    message.sampling_params.temperature = message.sampling_params.top_p = 1.0
-    message.sampling_params.n = 1
-    message.sampling_params.skip_special_tokens = True
+    message: JsonObject = {
+        "request_id": request_id,
+        "tokenized": {"input_ids": request["token_ids"]},
+        "stream": True,
+        "require_reasoning": bool(request.get("require_reasoning")),
+        # vLLM's message can leave them out; in this one 0 would be meant.
+        "sampling_params": {"temperature": 1.0, "top_p": 1.0, "n": 1, "skip_special_tokens": True},
+        "data_parallel_rank": (request.get("routing") or {}).get("dp_rank"),
+    }
     fill(message, request, FIELDS, defaults)
-    rank = (request.get("routing") or {}).get("dp_rank")
-    if rank is not None:
-        message.data_parallel_rank = rank
-    return message
+    return messages.GenerateRequest(**message)
 
 
-def put_logprobs(message: messages.GenerateRequest, value: int) -> None:
+def put_logprobs(message: JsonObject, value: object) -> None:
     """Ask for the probabilities of generated tokens, and of `value` alternatives."""
-    message.return_logprob, message.top_logprobs_num, message.logprob_start_len = True, value, -1
+    message |= {"return_logprob": True, "top_logprobs_num": value, "logprob_start_len": -1}
 
 
-def put_choices(message: messages.GenerateRequest, value: list[str]) -> None:
+def put_choices(message: JsonObject, value: object) -> None:
     """Write the choices as the pattern that matches one of them."""
-    message.sampling_params.regex = "|".join(f"({re.escape(choice)})" for choice in value)
+    choices = msgspec.convert(value, list[str])
+    message["sampling_params"]["regex"] = "|".join(f"({re.escape(choice)})" for choice in choices)
 
 
 FIELDS: Fields = {
@@ -122,8 +121,8 @@ FIELDS: Fields = {
         "max_tokens": put_sampling("max_new_tokens"),
         "min_tokens": put_sampling("min_new_tokens"),
         "ignore_eos": put_sampling("ignore_eos"),
-        "stop_token_ids": put_sampling("stop_token_ids"),
-        "stop_token_ids_hidden": put_sampling("stop_token_ids"),
+        "stop_token_ids": put_stop_tokens,
+        "stop_token_ids_hidden": put_stop_tokens,
         "stop": None,
     },
     "output_options": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import grpc
+import msgspec
 from smg_grpc_proto import vllm_engine_pb2 as messages
 from smg_grpc_proto import vllm_engine_pb2_grpc as services
 
@@ -16,6 +17,7 @@ from ...worker.remote_request import (
     put_constraint,
     put_json,
     put_sampling,
+    put_stop_tokens,
     read_defaults,
 )
 
@@ -64,36 +66,42 @@ def build_message(
 
     defaults: the sampling options that the model sets by itself.
     """
-    message = messages.GenerateRequest(
-        request_id=request_id,
-        tokenized=messages.TokenizedInput(input_ids=request["token_ids"]),
-        stream=True,
-    )
-    message.sampling_params.skip_special_tokens = True
-    message.sampling_params.grammar_from_first_token = bool(request.get("reasoning_ended"))
+    message: JsonObject = {
+        "request_id": request_id,
+        "tokenized": {"input_ids": request["token_ids"]},
+        "stream": True,
+        "sampling_params": {
+            "skip_special_tokens": True,
+            "grammar_from_first_token": bool(request.get("reasoning_ended")),
+        },
+        "data_parallel_rank": (request.get("routing") or {}).get("dp_rank"),
+    }
     fill(message, request, FIELDS, defaults)
-    rank = (request.get("routing") or {}).get("dp_rank")
-    if rank is not None:
-        message.data_parallel_rank = rank
-    return message
+    return messages.GenerateRequest(**message)
 
 
-def put_seed(message: messages.GenerateRequest, value: int) -> None:
+def put_seed(message: JsonObject, value: object) -> None:
     """Write a seed. Raises `RequestError` for more than 32 bits."""
-    if not _I32[0] <= value <= _I32[1]:
+    if not isinstance(value, int) or not _I32[0] <= value <= _I32[1]:
         raise RequestError.wrong("seed", value, "a number of 32 bits for vLLM's gRPC server")
-    message.sampling_params.seed = value
+    message["sampling_params"]["seed"] = value
 
 
-def put_top_k(message: messages.GenerateRequest, value: int) -> None:
+def put_top_k(message: JsonObject, value: object) -> None:
     """Write the number of candidates; 0 is vLLM's word for all."""
-    message.sampling_params.top_k = max(value, 0)
+    message["sampling_params"]["top_k"] = max(msgspec.convert(value, int), 0)
 
 
-def put_bias(message: messages.GenerateRequest, value: dict[str, float]) -> None:
+def put_bias(message: JsonObject, value: object) -> None:
     """Write the bias of each token id."""
-    for token_id, bias in value.items():
-        message.sampling_params.logit_bias[int(token_id)] = bias
+    message["sampling_params"]["logit_bias"] = msgspec.convert(
+        value, dict[int, float], strict=False
+    )
+
+
+def put_choices(message: JsonObject, value: object) -> None:
+    """Write the choices, one of which is the answer."""
+    message["sampling_params"]["choice"] = {"choices": value}
 
 
 FIELDS: Fields = {
@@ -126,8 +134,8 @@ FIELDS: Fields = {
         "max_tokens": put_sampling("max_tokens"),
         "min_tokens": put_sampling("min_tokens"),
         "ignore_eos": put_sampling("ignore_eos"),
-        "stop_token_ids": put_sampling("stop_token_ids"),
-        "stop_token_ids_hidden": put_sampling("stop_token_ids"),
+        "stop_token_ids": put_stop_tokens,
+        "stop_token_ids_hidden": put_stop_tokens,
         "stop": None,
     },
     "output_options": {

@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import grpc
-import httpx
 import openai
 import pytest
 from smg_grpc_proto import vllm_engine_pb2 as messages
 from smg_grpc_proto import vllm_engine_pb2_grpc as services
 
-from tests.e2e.client import Client, ask_transcripts
+from tests.e2e.client import HTTP, Client, ask_transcripts
 from tests.e2e.completion_cases import CASES, LETTERS, ask
 from tests.e2e.conftest import BACKEDGE_MODEL, VLLM_PARSERS, Fleet
 from tests.e2e.test_transcripts import ALL, STREAMED, as_dynamo_folds
@@ -123,7 +122,7 @@ def test_what_the_protocol_cannot_say_is_refused(
     fleet: Fleet, beside: Beside, fields: dict[str, Any], name: str
 ) -> None:
     body = {"model": SIDECAR, "prompt": LETTERS, "max_tokens": 5, **fields}
-    response = httpx.post(fleet.frontend.url + "/v1/completions", json=body, timeout=60)
+    response = HTTP.post(fleet.frontend.url + "/v1/completions", json=body, timeout=60)
     assert response.status_code == 400
     assert name in response.text
     assert "gRPC" in response.text
@@ -138,7 +137,7 @@ def wait_until(happened: Any) -> None:
 
 def test_a_client_that_leaves_ends_the_request_in_the_engine(fleet: Fleet, beside: Beside) -> None:
     url = fleet.frontend.url + "/v1/completions"
-    with httpx.stream(
+    with HTTP.stream(
         "POST", url, json={"model": SIDECAR, **COUNT, **ENDLESS}, timeout=60
     ) as response:
         next(response.iter_lines())
@@ -164,8 +163,8 @@ def test_an_engine_that_is_killed_fails_its_requests_and_may_come_back(
                 pass
     assert "unavailable" in str(failed.value)
     served = fleet.frontend.url + "/v1/models"
-    wait_until(lambda: f'"{SIDECAR}"' not in httpx.get(served).text)
-    assert f'"{MODEL_NAME}"' in httpx.get(served).text
+    wait_until(lambda: f'"{SIDECAR}"' not in HTTP.get(served).text)
+    assert f'"{MODEL_NAME}"' in HTTP.get(served).text
     port = int(beside.engine.url.rpartition(":")[2])
     again = fleet.stack.grpc_vllm(port, *WAITS)
     fleet.stack.wait_for_model(fleet.frontend, SIDECAR)
