@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 
 from ..base.limits import MAX_DECODED
 from .compiled_format import CompiledFormat
-from .format import REASONING_STATES, TEXT_STATES, State, Target, target_state
+from .format import REASONING_STATES, TEXT_STATES, ReuseSuffix, State, Target, target_state
 from .machine import LinearParser
 
 # Size of the first part that is decoded, and the growth factor of the next ones.
@@ -110,7 +110,11 @@ def _find_leads(table: CompiledFormat) -> dict[str, State]:
     if not any(format_.has_channels for format_ in table.formats):
         outer = {}
     if table.initial_state is State.IGNORED:
-        outside = markers.get(State.IGNORED, {})
+        outside = {
+            marker: target
+            for marker, target in markers.get(State.IGNORED, {}).items()
+            if not isinstance(target, ReuseSuffix)
+        }
         inside = {**markers.get(State.REASONING, {}), **markers.get(State.CONTENT, {})}
         return {
             **dict.fromkeys(_select(inside, {State.IGNORED}), State.IGNORED),

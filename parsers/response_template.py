@@ -161,6 +161,8 @@ class _Compiler:
             self._add(State.CONTENT, closes, State.CONTENT)
         else:
             self._add(State.IGNORED, opens, State.START)
+            # A grammar may hold the model to JSON alone.
+            self._add(State.IGNORED, "{[", ReuseSuffix(State.START))
             for state in (State.START, State.CONTENT):
                 self._add(state, closes, State.IGNORED)
 

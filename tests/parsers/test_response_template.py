@@ -11,6 +11,7 @@ from backedge.base.errors import SetupError
 from backedge.base.limits import MAX_DESCRIPTION_BYTES
 from backedge.parsers.api import stream_parser
 from backedge.parsers.base import ParserNames
+from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import find_formats
 from backedge.parsers.response_template import compile_description, name_description
 from backedge.parsers.structural_tag import build_tag
@@ -86,6 +87,37 @@ def test_its_calls_have_a_grammar() -> None:
 
 def test_without_tools_markup_of_calls_is_no_text() -> None:
     assert parse(MADE_UP, [ANSWER], []).content == "A moment."
+
+
+@pytest.mark.parametrize("answer", ['{"a": 1}', '[{"name": "f"}]'])
+@pytest.mark.parametrize("thought", ["", "<|muse|>Hm.<|hush|>"])
+def test_an_answer_held_to_json_is_content(answer: str, thought: str) -> None:
+    for tools in ([], [TOOL]):
+        assert parse(MADE_UP, list(thought + answer), tools).content == answer
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer", "expected"),
+    [
+        ("<|bot|>", ANSWER, ("Which zone?", "A moment.")),
+        ("{}<|bot|><|muse|>", "So<|hush|><|say|>Yes", ("So", "Yes")),
+        ("<|bot|><|muse|>So<|hush|>", "{}", (None, "{}")),
+        ("<|bot|><|say|>", "Yes", (None, "Yes")),
+    ],
+)
+def test_the_prompt_opens_a_message(
+    prompt: str, answer: str, expected: tuple[str | None, str]
+) -> None:
+    name = name_description(MADE_UP)
+    parser = stream_parser(
+        tool_call_parser=name,
+        reasoning_parser=name,
+        tools=[TOOL],
+        vocabulary=Vocabulary(decode=lambda ids: "".join(map(chr, ids))),
+        prompt_token_ids=[*map(ord, prompt)],
+    )
+    found = join_outcome([*parser.feed(answer), *parser.finish()])
+    assert (found.reasoning, found.content) == expected
 
 
 def test_the_label_of_metrics_is_short() -> None:
