@@ -10,6 +10,7 @@ and brackets in the same order.
 from __future__ import annotations
 
 import builtins
+import inspect
 import re
 import time
 from collections.abc import Sequence
@@ -46,8 +47,8 @@ _TYPE_OF: dict[type, str] = {
 }
 _BUILTIN_ERRORS = frozenset(
     name
-    for name, kind in vars(builtins).items()
-    if isinstance(kind, type) and issubclass(kind, BaseException)
+    for name, kind in inspect.getmembers(builtins, inspect.isclass)
+    if issubclass(kind, BaseException)
 )
 _CONTAINERS = {Holds.MAP: dict, Holds.LIST: list}
 

@@ -84,7 +84,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     from backedge.tokenization import tokenizer_selection
 
     def install(engines: str) -> None:
-        names = engines.split()
+        names = [*engines.split(), "dynamo"]
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in names or None)
         monkeypatch.setattr(tokenizer_selection, "has_engine", lambda _: True)
 

@@ -291,8 +291,10 @@ def add_flags(parser: argparse.ArgumentParser, engine: Engine) -> None:
     and for misspelt variables.
     """
     check_variables(list_names())
-    group = parser.add_argument_group(GROUP)
     known = parser._option_string_actions  # noqa: SLF001 - argparse has no public access
+    if enabling_flags(engine)[0] in known:
+        return  # the plugin has added them
+    group = parser.add_argument_group(GROUP)
     for names, options in list_flags(engine):
         action = next((known[name] for name in names if name in known), None)
         if action is None:
@@ -343,7 +345,7 @@ def keep_engine_choices(arguments: argparse.Namespace) -> None:
         if choice in engine.choices:
             continue
         find = FORMAT_LOOKUPS.get(dest)
-        format_ = None if find is None else find(choice)
+        format_ = None if find is None or choice is None else find(choice)
         names = () if format_ is None else (format_.name, *format_.aliases)
         known = (name for name in names if name in engine.choices)
         setattr(arguments, dest, next(known, engine.default))

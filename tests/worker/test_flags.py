@@ -280,3 +280,12 @@ def test_the_help_names_the_delays(latency: Any) -> None:
     if latency != "lowest":
         assert flags.describe_latency(latency) in text
     assert f"{MERGE_DELAYS[latency].tokens * 1000:g} ms" in flags.describe_latency(latency)
+
+
+def test_flags_are_added_once():
+    parser = argparse.ArgumentParser()
+    flags.add_flags(parser, "vllm")
+    before = parser.parse_args([])
+    flags.add_flags(parser, "vllm")
+    assert parser.parse_args([]) == before
+    assert before.postprocess_latency == "balanced"
