@@ -292,6 +292,9 @@ MAX_FAILED_PROBES = 5
 """probes: probes in a row that fail
 | requests move to other workers, and the worker takes no new ones"""
 
+MAX_CACHED_BLOCKS = 1 << 22
+"""blocks: an engine's KV cache, as its server tells it | routers do not learn of further blocks"""
+
 """# Recordings"""
 
 RECORDINGS_MB = 1024

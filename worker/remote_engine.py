@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from typing import Protocol
 
 import grpc
 import msgspec
 from dynamo.common.backend.engine import EngineConfig, LLMEngine, LlmRegistration
+from dynamo.common.backend.publisher import KvEventSource, PushSource
 from dynamo.common.backend.worker import WorkerConfig
 from google.protobuf.message import Message
 from typing_extensions import override
@@ -23,6 +25,8 @@ from ..base.errors import RequestError, SetupError
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
 from ..engines.dynamo.types import Context
+from .cache_events import CacheEvents
+from .grpc_calls import Call, describe_error
 
 logger = get_logger(__name__)
 
@@ -61,16 +65,6 @@ class ServedModel(msgspec.Struct, frozen=True):
     grammar_waits: bool | None = None
 
 
-class Call(Protocol):
-    """A running call with a stream of responses. Source: `grpc.aio.UnaryStreamCall`."""
-
-    def __aiter__(self) -> AsyncIterator[Message]:
-        """Iterate over the responses."""
-
-    def cancel(self) -> bool:
-        """End the call, which ends the request in the engine."""
-
-
 class RemoteRequest(Protocol):
     """One request in the engine."""
 
@@ -96,6 +90,9 @@ class EngineServer(Protocol):
 
         Raises `RequestError` for what the server's protocol cannot say.
         """
+
+    def subscribe(self) -> Call:
+        """Start a call that gives batches of KV cache events."""
 
 
 class RemoteEngine(LLMEngine):
@@ -127,6 +124,7 @@ class RemoteEngine(LLMEngine):
         self._calls: set[Call] = set()
         self._is_there = True
         self._watch: asyncio.Task[None] | None = None
+        self._events: CacheEvents | None = None
 
     @override
     async def start(self, worker_id: int) -> EngineConfig:
@@ -150,6 +148,13 @@ class RemoteEngine(LLMEngine):
                 data_parallel_size=model.data_parallel_size,
             ),
         )
+
+    @override
+    async def kv_event_sources(self) -> list[KvEventSource]:
+        """Return one source for each data-parallel rank, after `start`."""
+        ranks = (self._model and self._model.data_parallel_size) or 1
+        self._events = CacheEvents(self._server.subscribe, self._address, ranks)
+        return [PushSource(partial(self._events.add, rank), rank) for rank in range(ranks)]
 
     async def _wait_until_up(self) -> ServedModel:
         deadline = time.monotonic() + self._start_timeout_s
@@ -257,12 +262,8 @@ class RemoteEngine(LLMEngine):
     @override
     async def cleanup(self) -> None:
         """Stop following the engine."""
+        if self._events is not None:
+            self._events.stop()
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
-
-
-def describe_error(error: grpc.aio.AioRpcError) -> str:
-    """Return the error of a call in one line."""
-    code: str = error.code().name
-    return f"{code} {error.details() or ''}".strip()[: limits.MAX_ERROR]

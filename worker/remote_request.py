@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from ..base.errors import RequestError
 from ..base.json_types import JsonObject
-from .remote_engine import Call
+from .grpc_calls import Call
 
 Put = Callable[[JsonObject, object], None]
 """Writes a value into the fields of a `GenerateRequest`, its first argument."""

@@ -6,9 +6,11 @@ import grpc
 import msgspec
 from smg_grpc_proto import vllm_engine_pb2 as messages
 from smg_grpc_proto import vllm_engine_pb2_grpc as services
+from smg_grpc_proto.generated import common_pb2
 
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject
+from ...worker.grpc_calls import Call
 from ...worker.remote_engine import RemoteRequest, ServedModel
 from ...worker.remote_request import (
     Fields,
@@ -57,6 +59,11 @@ class VllmServer:
         message = build_message(request, request_id, self._defaults)
         stops = message.sampling_params.stop_token_ids
         return StreamedRequest(self._stub.Generate(message), request, stops)
+
+    def subscribe(self) -> Call:
+        """Start a call that gives batches of KV cache events."""
+        call: Call = self._stub.SubscribeKvEvents(common_pb2.SubscribeKvEventsRequest())
+        return call
 
 
 def build_message(

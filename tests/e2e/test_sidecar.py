@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
@@ -17,15 +18,25 @@ from smg_grpc_proto import vllm_engine_pb2_grpc as services
 
 from tests.e2e.client import HTTP, Client, ask_transcripts
 from tests.e2e.completion_cases import CASES, LETTERS, ask
-from tests.e2e.conftest import BACKEDGE_MODEL, VLLM_PARSERS, Fleet
+from tests.e2e.conftest import BACKEDGE_MODEL, VLLM_PARSERS, Fleet, describe_kv_events
+from tests.e2e.test_kv_routing import BLOCK, OVERLAP, PREFIXES, TAIL
 from tests.e2e.test_transcripts import ALL, STREAMED, as_dynamo_folds
 from tests.support import TRANSCRIPTS, Transcript
-from tools.stack import GRPC_SERVER, MODEL_NAME, Process, free_port, metric
+from tools.stack import (
+    GRPC_SERVER,
+    HUGGINGFACE_FRONTEND,
+    MODEL_NAME,
+    Process,
+    Stack,
+    free_port,
+    metric,
+)
 
 SIDECAR = "sidecar"
 DEADLINE_S = 30.0
 # Grammars wait until the model has thought.
 WAITS = ("--reasoning-parser", "qwen3")
+CACHES = ("--enable-prefix-caching", "--kv-events-config", describe_kv_events())
 COUNT: dict[str, Any] = {"prompt": LETTERS, "max_tokens": 1900, "stream": True}
 ENDLESS = {"ignore_eos": True}
 
@@ -47,7 +58,7 @@ def beside(fleet: Fleet) -> Iterator[Beside]:
         *VLLM_PARSERS,
         name=SIDECAR,
     )
-    engine = fleet.stack.grpc_vllm(port, *WAITS)
+    engine = fleet.stack.grpc_vllm(port, *WAITS, *CACHES)
     fleet.stack.wait_for_model(fleet.frontend, SIDECAR)
     yield Beside(engine, worker)
     worker.terminate()
@@ -126,6 +137,28 @@ def test_what_the_protocol_cannot_say_is_refused(
     assert response.status_code == 400
     assert name in response.text
     assert "gRPC" in response.text
+
+
+def test_the_router_knows_the_engine_s_cache(fleet: Fleet, beside: Beside, tmp_path: Path) -> None:
+    with Stack(tmp_path, DYN_FILE_KV=fleet.stack.environment["DYN_FILE_KV"]) as stack:
+        frontend = stack.frontend(
+            *("--router-mode", "kv", "--namespace", SIDECAR),
+            command=HUGGINGFACE_FRONTEND,
+            DYN_LOG="info,dynamo_llm::kv_router=debug",
+        )
+        stack.wait_for_model(frontend, SIDECAR)
+        client = Client(frontend.url, SIDECAR)
+        found = []
+        for question in ("first", "second"):
+            messages_ = [
+                {"role": "system", "content": PREFIXES["words"]},
+                {"role": "user", "content": question},
+            ]
+            usage = client.ask({"messages": messages_}, max_tokens=4).usage
+            found.append(int(OVERLAP.findall(frontend.log.read_text())[-1][0]))
+    blocks = (usage.prompt_tokens - TAIL) // BLOCK
+    assert found[0] < blocks <= found[1], found
+    assert usage.prompt_tokens_details.cached_tokens >= blocks * BLOCK
 
 
 def wait_until(happened: Any) -> None:

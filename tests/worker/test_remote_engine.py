@@ -80,6 +80,9 @@ class Server:
         self.calls.append(Running(self.failure))
         return Asked(self.calls[-1])
 
+    def subscribe(self) -> Running:
+        return Running(None)
+
 
 def build(server: Server, start_timeout_s: float = 5.0) -> RemoteEngine:
     config = WorkerConfig(namespace="dynamo", model_name="m")
@@ -154,6 +157,19 @@ def test_a_grammar_that_does_not_wait_is_said(caplog: pytest.LogCaptureFixture) 
 
     asyncio.run(run())
     assert "start it with --reasoning-parser" in caplog.text
+
+
+def test_each_rank_is_a_source_of_events() -> None:
+    async def run() -> list[int]:
+        server = Server()
+        server.model = ServedModel("m", data_parallel_size=3)
+        engine = build(server)
+        await engine.start(1)
+        sources = await engine.kv_event_sources()
+        await engine.cleanup()
+        return [source.dp_rank for source in sources]
+
+    assert asyncio.run(run()) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("model", "back"), [(MODEL, True), (ServedModel("other"), False)])
