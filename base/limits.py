@@ -199,6 +199,11 @@ MAX_LOGGED_MESSAGE = 4096
 """characters: the message of a log line | its beginning and its end"""
 MAX_LOGGED_TRACEBACK = 1 << 16
 """characters: the traceback of a log line | its beginning and its end"""
+MAX_LOGGED = 1 << 17
+"""characters: log lines of one place in the code, in `LOG_WINDOW_S`
+| further ones are left out, and counted by the next line"""
+LOG_WINDOW_S = 60.0
+"""seconds: the time in which these are counted | they are counted anew"""
 KEEP_TURNS_MB = 256
 """MiB: answers that are kept for later requests, of all models
 | those used longest ago are forgotten; `--keep-turns-mb`"""
@@ -305,6 +310,9 @@ MAX_FILE_BYTES = 67_108_864
 | the next file begins; a longer recording is lost, and counted"""
 MAX_RECORDED_TOKENS = 131_072
 """tokens: tokens of a recording | it ends there, and says how many it leaves out"""
+SAMPLE_AHEAD = 64
+"""requests: recordings beyond its share that a worker makes because a frontend draws so
+| the frontend's draw counts no longer until the share allows it"""
 MAX_HELD_TOKENS = 1_048_576
 """tokens: tokens of requests being recorded or waiting to be written, with their alternatives
 | no further request is recorded, and each is counted"""

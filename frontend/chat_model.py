@@ -22,7 +22,7 @@ from ..base.log import get_logger
 from ..engines.dynamo import types as dynamo
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
 from ..postprocess.postprocessor import Postprocessor, starts_in_reasoning
-from ..recording.recorder import Recorder
+from ..recording.recorder import Recorder, draw
 from ..recording.redaction import Redactor
 from ..tokenization.model_files import read_vocabulary_size
 from .http_errors import REFUSALS, as_http_errors, build_refusal
@@ -169,6 +169,8 @@ class ChatModel:
                     prepared.params = await self.turns.splice(
                         conversation, chat_request, prepared.preprocessed, prepared.params
                     )
+                if self.recorder is not None:
+                    prepared.params = msgspec.structs.replace(prepared.params, draw=draw())
                 prepared.preprocessed.setdefault("extra_args", {})[KEY] = encode(prepared.params)
                 self._announce_reasoning(prepared)
                 yield prepared

@@ -33,6 +33,7 @@ class PostprocessParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only
     logprobs: number of alternatives per token; None for no logprobs.
     restored_turns, exact_turns: number of earlier answers whose reasoning, and whose token ids, the
         frontend has put back into the prompt.
+    draw: the frontend's, from 0 to 1, for samples of recorded requests; None if it records none.
     """
 
     version: int = VERSION
@@ -54,6 +55,7 @@ class PostprocessParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only
     parser: ParserRequest = ParserRequest()
     restored_turns: int = 0
     exact_turns: int = 0
+    draw: float | None = None
 
     @property
     def annotates_tokens(self) -> bool:

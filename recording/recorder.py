@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ..base.limits import MAX_HELD_TOKENS, MAX_RECORDED_TOKENS, TAIL_TOKENS
+from ..base.limits import MAX_HELD_TOKENS, MAX_RECORDED_TOKENS, SAMPLE_AHEAD, TAIL_TOKENS
 from ..parsers.base import ParserNames
 from ..postprocess.logprobs import finite
 from ..postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
@@ -37,6 +37,7 @@ from .writer import RecordingWriter
 METADATA_KEY = "backedge-record"
 _ASKED = ("1", "on", "true")
 _RANDOM = secrets.SystemRandom()
+draw = _RANDOM.random
 MS_PER_S = 1000
 _ROUNDED_MS = 3  # digits of a time in ms
 
@@ -45,6 +46,28 @@ def read_metadata(context: object, name: str) -> object:
     """Return a request's header x-dynamo-meta-`name`; None without it. context: Dynamo's."""
     metadata = getattr(context, "metadata", None)
     return None if metadata is None else metadata.get(name)
+
+
+class Sample:
+    """Selects a share of the requests; clients have no part in it.
+
+    A frontend that records sends its draw along, so that its workers record the same requests. Such
+    draws select no more than `share` of the requests, and `SAMPLE_AHEAD` at once.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._left: float = SAMPLE_AHEAD
+
+    def selects(self, drawn: float | None) -> bool:
+        """Whether a request is in the sample. drawn: by the frontend; None for a draw here."""
+        if drawn is None:
+            return draw() < self._share
+        self._left = min(self._left + self._share, SAMPLE_AHEAD)
+        if not 0 <= drawn < self._share or self._left < 1:
+            return False
+        self._left -= 1
+        return True
 
 
 class Recorder:
@@ -66,6 +89,7 @@ class Recorder:
         self.source: Source = source
         self.model = model
         self.redactor = functools.cache(make_redactor)
+        self._sample = Sample(settings.sample)
         # Only one thread changes each of these.
         self.taken = 0  # tokens of started requests
         self.released = 0  # tokens of requests that were written or dropped
@@ -82,16 +106,12 @@ class Recorder:
 
         token_ids: of the prompt, then of a worker that died. context: Dynamo's.
         """
-        if not (self._is_drawn() or self._is_asked(context)):
+        if not (self._sample.selects(params.draw) or self._is_asked(context)):
             return None
         if self.taken - self.released >= MAX_HELD_TOKENS:
             self.writer.lose("overload", f"{MAX_HELD_TOKENS} tokens are already held")
             return None
         return RequestRecorder(self, params, token_ids, MAX_RECORDED_TOKENS)
-
-    def _is_drawn(self) -> bool:
-        """Whether the request is in the sample; its client, who may choose its id, has no part."""
-        return _RANDOM.random() < self.settings.sample
 
     def _is_asked(self, context: object) -> bool:
         if not self.settings.on_request:

@@ -7,8 +7,13 @@ from typing import NoReturn
 
 import pytest
 from backedge.base.hidden_characters import is_hidden
-from backedge.base.limits import MAX_LOGGED_MESSAGE, MAX_LOGGED_TRACEBACK
-from backedge.base.log import get_logger
+from backedge.base.limits import (
+    LOG_WINDOW_S,
+    MAX_LOGGED,
+    MAX_LOGGED_MESSAGE,
+    MAX_LOGGED_TRACEBACK,
+)
+from backedge.base.log import LineFilter, get_logger
 
 HOSTILE = "\x1b]0;title\x07\x9b2J\u202eabc\nERROR forged"
 logger = get_logger("backedge.test_log")
@@ -43,3 +48,24 @@ def test_lines_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     except ValueError:
         logger.exception("%s", "x" * 10**6)
     assert len(text_of(caplog)) <= MAX_LOGGED_MESSAGE + MAX_LOGGED_TRACEBACK + 1
+
+
+def record(created: float, line: int = 1, message: str = "x" * 1000) -> logging.LogRecord:
+    made = logging.LogRecord("backedge.x", logging.ERROR, "x.py", line, message, None, None)
+    made.created = created
+    return made
+
+
+def test_a_place_that_writes_without_end_is_bounded_and_counted() -> None:
+    bounded = LineFilter()
+    storm = [record(0.0) for _ in range(10_000)]
+    written = [each for each in storm if bounded.filter(each)]
+    assert sum(len(each.msg) for each in written) <= MAX_LOGGED + MAX_LOGGED_MESSAGE
+    assert bounded.filter(record(0.0, line=2))  # another place
+    late = record(LOG_WINDOW_S, message="again")
+    assert bounded.filter(late)
+    left_out = len(storm) - len(written)
+    assert late.msg == f"again (before it, {left_out} lines of this kind were left out)"
+    after = record(LOG_WINDOW_S)
+    assert bounded.filter(after)
+    assert "left out" not in after.msg

@@ -14,6 +14,10 @@ from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess.messages import KEY, PostprocessParams, read
+from backedge.recording.flags import RecordSettings
+from backedge.recording.recorder import Recorder
+from backedge.recording.recording import RecordedModel
+from backedge.recording.writer import RecordingWriter
 from backedge.tokenization.detokenizer import read_vocabulary
 from dynamo.llm.exceptions import InvalidArgument, Unknown, WorkerUnavailable
 
@@ -57,6 +61,32 @@ def test_a_plain_workers_tokens_become_text_here():
     params = read(PostprocessParams, sent["extra_args"][KEY])
     assert params is not None
     assert params.prompt_length == len(sent["token_ids"])
+    assert params.draw is None
+
+
+def test_a_frontend_that_records_draws_for_its_workers(tmp_path):
+    settings = RecordSettings(folder=str(tmp_path))
+    served = model(Engine(OUTPUTS))
+    writer = RecordingWriter(settings, "frontend")
+    served.recorder = Recorder(
+        settings, writer, "frontend", RecordedModel(path="m"), served.make_redactor
+    )
+
+    async def draws():
+        for _ in range(20):
+            async with served.prepare(raw_request()) as prepared:
+                sent = read(PostprocessParams, prepared.preprocessed["extra_args"][KEY])
+                assert sent is not None
+                assert sent.draw is not None
+                yield sent.draw
+
+    async def run():
+        return {draw async for draw in draws()}
+
+    drawn = asyncio.run(run())
+    writer.close()
+    assert len(drawn) == 20
+    assert all(0 <= draw < 1 for draw in drawn)
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,26 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from backedge.base.limits import TAIL_TOKENS
+from backedge.base.limits import SAMPLE_AHEAD, TAIL_TOKENS
 from backedge.parsers.base import ParserNames
 from backedge.postprocess import ChoiceDelta, Chunk
 from backedge.postprocess.logprobs import LEAST
 from backedge.postprocess.messages import Delta, EngineLogprob
 from backedge.recording import recorder as module
 from backedge.recording.flags import RecordSettings
-from backedge.recording.recorder import METADATA_KEY, Recorder, RequestRecorder, hash_ids
+from backedge.recording.recorder import (
+    METADATA_KEY,
+    Recorder,
+    RequestRecorder,
+    Sample,
+    hash_ids,
+)
 from backedge.recording.recording import RecordedModel, Recording
 from backedge.recording.recording_file import read_recordings
 from backedge.recording.redaction import Redactor
 from backedge.recording.writer import RecordingWriter
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support import encode, params, tiny_detokenizers
 
@@ -117,6 +125,22 @@ def test_a_sample_is_a_share_that_no_client_chooses(tmp_path: Path) -> None:
         assert 100 <= draw(0.05, name) <= 300, name
     assert draw(0.0, "chatcmpl-{}") == 0
     assert draw(1.0, "chatcmpl-{}") == 4000
+
+
+@given(st.floats(0.01, 1), st.lists(st.floats(0, 1), max_size=SAMPLE_AHEAD))
+def test_a_worker_records_what_its_frontend_draws(share: float, draws: list[float]) -> None:
+    frontend, worker, smaller = Sample(share), Sample(share), Sample(share / 2)
+    for drawn in draws:
+        selected = frontend.selects(drawn)
+        assert worker.selects(drawn) is selected
+        assert selected or not smaller.selects(drawn)
+
+
+def test_a_frontend_cannot_force_a_worker_beyond_its_share() -> None:
+    sample = Sample(0.05)
+    selected = sum(sample.selects(0.0) for _ in range(10_000))
+    assert selected <= SAMPLE_AHEAD + 0.05 * 10_000 + 1
+    assert not any(Sample(0.0).selects(drawn) for drawn in (0.0, math.nan, -math.inf))
 
 
 @pytest.mark.parametrize("value", ["on", "1", "True"])
