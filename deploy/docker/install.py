@@ -1,10 +1,11 @@
 """Installs Backedge next to an engine, without changing any installed package.
 
     python install.py REQUIREMENT                  into the environment of this Python
-    python install.py --target FOLDER REQUIREMENT  into a folder for PYTHONPATH
+    python install.py --target FOLDER WHEEL        into a folder for PYTHONPATH
 
-REQUIREMENT: an argument for pip, such as `backedge==0.2.0`, the path of a wheel or its URL. Run
-it with the Python of Dynamo. It exits with status 1 and a reason if Backedge does not fit.
+REQUIREMENT: an argument for pip, such as `backedge==0.2.0` or the path of a wheel. WHEEL: a path,
+or a URL that ends in `#sha256=DIGEST`. Run it with the Python of Dynamo. It exits with status 1 and
+a reason if Backedge does not fit.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 NAME = "backedge"
+# pip compares a wheel with the digest in its URL.
+DIGEST = re.compile(r"#sha256=[0-9a-f]{64}$")
 DYNAMO = "ai-dynamo"
 # Entry points through which engines and torch find Backedge.
 ENTRY_POINT_GROUPS = ("vllm.general_plugins", "sglang.srt.platforms", "torch.backends")
@@ -42,6 +46,11 @@ def main() -> None:
 
 def install(requirement: str, target: Path | None) -> None:
     """Install `requirement`, and check that it fits. Raises `InstallError`."""
+    if target is not None and not (Path(requirement).is_file() or DIGEST.search(requirement)):
+        raise InstallError(
+            f"{requirement!r} is neither a file nor a URL that ends in `#sha256=` and the digest, "
+            "so a pod that starts later might get another wheel"
+        )
     before = list_versions()
     if DYNAMO not in before:
         raise InstallError(f"{sys.executable} has no {DYNAMO}; run this with Dynamo's Python")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 import sys
@@ -77,7 +78,31 @@ def test_what_does_not_fit_is_refused(
 def test_another_package_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(install, "run_pip", lambda *arguments: None)
     with pytest.raises(install.InstallError, match="the installed package is not backedge"):
-        install.install("backedge", tmp_path)
+        install.install(str(write_wheel(tmp_path, name="other")), tmp_path / "target")
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "backedge",
+        "backedge==0.2.0",
+        "https://x.example/b.whl",
+        "https://x.example/b.whl#sha256=SET",
+    ],
+)
+def test_a_pod_installs_nothing_without_a_digest(tmp_path: Path, requirement: str) -> None:
+    done = run("--target", str(tmp_path), requirement)
+    assert done.returncode == 1
+    assert "is neither a file nor a URL that ends in `#sha256=` and the digest" in done.stderr
+
+
+def test_a_wheel_with_another_digest_is_refused(tmp_path: Path) -> None:
+    wheel = write_wheel(tmp_path)
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert run("--target", str(tmp_path / "a"), f"{wheel.as_uri()}#sha256={digest}").returncode == 0
+    done = run("--target", str(tmp_path / "b"), f"{wheel.as_uri()}#sha256={'0' * 64}")
+    assert done.returncode == 1
+    assert not (tmp_path / "b").exists()
 
 
 def test_every_package_of_the_image_is_pinned(monkeypatch: Any) -> None:
@@ -106,6 +131,7 @@ def test_a_python_without_dynamo_is_refused(monkeypatch: Any) -> None:
 
 
 def test_pips_failure_is_one_line_more(tmp_path: Path) -> None:
+    (tmp_path / "none.whl").touch()
     done = run("--target", str(tmp_path), str(tmp_path / "none.whl"))
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("install: pip ended with status ")

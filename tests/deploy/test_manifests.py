@@ -238,7 +238,7 @@ def test_pods_end_after_their_streams(folder: Path) -> None:
             assert pod["terminationGracePeriodSeconds"] >= 300
             continue
         main = list_containers(component)["main"]
-        variables = {entry["name"]: entry["value"] for entry in main["env"]}
+        variables = {entry["name"]: entry.get("value") for entry in main["env"]}
         served = float(variables[graceful_shutdown._GRACE_PERIOD_ENV])
         served += graceful_shutdown._DEFAULT_DRAIN_TIMEOUT_SECS
         served += graceful_shutdown._DEFAULT_CLEANUP_TIMEOUT_SECS
@@ -248,7 +248,9 @@ def test_pods_end_after_their_streams(folder: Path) -> None:
 @needs_kubectl
 @each_overlay
 def test_pods_are_probed_and_bounded_and_have_no_privileges(folder: Path) -> None:
-    for component in list_components(find_graph(render(folder))).values():
+    graph = find_graph(render(folder))
+    variables = {entry["name"]: entry["value"] for entry in graph["spec"]["env"]}
+    for component in list_components(graph).values():
         pod = component["podTemplate"]["spec"]
         assert pod["securityContext"]["runAsNonRoot"]
         assert pod["securityContext"]["runAsUser"] == 1000
@@ -258,12 +260,51 @@ def test_pods_are_probed_and_bounded_and_have_no_privileges(folder: Path) -> Non
         for container in (*pod["containers"], *pod.get("initContainers", ())):
             assert not container["securityContext"]["allowPrivilegeEscalation"]
             assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
+            assert container["securityContext"]["readOnlyRootFilesystem"]
+            mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+            assert mounts["scratch"] == variables["HOME"]
             assert container["resources"]["limits"]["memory"]
+        assert {"name": "scratch", "emptyDir": {}} in pod["volumes"]
         for container in pod["containers"]:
             (port,) = container["ports"]
             assert container["livenessProbe"]["httpGet"] == {"path": "/live", "port": port["name"]}
             assert container["startupProbe"]["httpGet"]["path"] == "/live"
             assert container["readinessProbe"]["httpGet"]["path"] == "/health"
+
+
+@needs_kubectl
+@each_overlay
+def test_only_containers_that_fetch_a_model_get_the_hubs_token(folder: Path) -> None:
+    for component in list_components(find_graph(render(folder))).values():
+        pod = component["podTemplate"]["spec"]
+        for container in (*pod["containers"], *pod.get("initContainers", ())):
+            secrets = [
+                entry["valueFrom"] for entry in container.get("env", ()) if "value" not in entry
+            ]
+            key = {"name": "hf-token-secret", "key": "HF_TOKEN", "optional": True}
+            fetches = container in pod["containers"]
+            assert secrets == [{"secretKeyRef": key}] * fetches
+            assert "envFrom" not in container
+
+
+@needs_kubectl
+@each_overlay
+def test_strangers_reach_frontends_only(folder: Path) -> None:
+    resources = render(folder)
+    (policy,) = (found["spec"] for found in resources if found["kind"] == "NetworkPolicy")
+    assert policy["policyTypes"] == ["Ingress"]
+    wanted = policy["podSelector"]["matchLabels"]
+    own, anyone, monitoring = policy["ingress"]
+    assert own == {"from": [{"podSelector": {"matchLabels": wanted}}]}
+    assert anyone == {"ports": [{"port": "http"}]}
+    assert monitoring["ports"] == [{"port": "system"}]
+    for component in list_components(find_graph(resources)).values():
+        assert wanted.items() <= component["podTemplate"]["metadata"]["labels"].items()
+        for container in list_containers(component).values():
+            is_frontend = "backedge.frontend" in container["command"]
+            assert {port["name"] for port in container["ports"]} == {
+                "http" if is_frontend else "system"
+            }
 
 
 # The overlays, one by one.
@@ -335,8 +376,10 @@ def test_an_init_container_installs_into_the_path() -> None:
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
         assert volumes["installer"]["configMap"]["name"] == config["metadata"]["name"]
         assert init["command"][1] == f"{mounts['installer']}/install.py"
-        shared = [mount["mountPath"] for mount in main["volumeMounts"]]
-        assert shared == [folder] == [mounts["backedge"]]
+        shared = {mount["name"]: mount["mountPath"] for mount in main["volumeMounts"]}
+        assert shared["backedge"] == folder == mounts["backedge"]
+        # The digest is the operator's to set; without one the installer refuses.
+        assert re.fullmatch(r"https://\S+\.whl#sha256=SET_THE_DIGEST", init["args"][-1])
 
 
 @needs_kubectl
@@ -344,10 +387,10 @@ def test_recordings_have_a_volume_that_holds_them() -> None:
     worker = list_components(find_graph(render(KUBERNETES / "overlays" / "recording")))["worker"]
     main = list_containers(worker)["main"]
     parsed = parse_worker("vllm", main["args"])
-    (volume,) = worker["podTemplate"]["spec"]["volumes"]
+    _, volume = worker["podTemplate"]["spec"]["volumes"]
     assert volume["emptyDir"]["sizeLimit"] == "2Gi"
     assert parsed.postprocess_record_mb < 2048
-    (mount,) = main["volumeMounts"]
+    _, mount = main["volumeMounts"]
     assert (mount["name"], mount["mountPath"]) == (volume["name"], parsed.postprocess_record[0])
 
 
@@ -390,7 +433,7 @@ def test_components_go_together(engine: str, tmp_path: Path) -> None:
         pod = component["podTemplate"]["spec"]
         images = {item["image"] for item in (*pod["containers"], *pod["initContainers"])}
         assert images == {f"nvcr.io/nvidia/ai-dynamo/{RUNTIMES[engine]}-runtime:1.6.1"}
-        volumes = ["backedge", "installer"]
+        volumes = ["backedge", "installer", "scratch"]
         recorded = [] if name == "Frontend" else ["recordings"]
         assert sorted(volume["name"] for volume in pod["volumes"]) == sorted(volumes + recorded)
 
@@ -404,7 +447,7 @@ VERSIONED = (
 
 def test_one_version_of_backedge_is_named_everywhere() -> None:
     """And none that is older than what is here."""
-    pattern = re.compile(r"backedge(?:==)?(\d[\w.]*\w)|BACKEDGE_VERSION=(\S+)")
+    pattern = re.compile(r"backedge[=-]*(\d[\w.]*\w)|BACKEDGE_VERSION=(\S+)")
     named = {
         found[1] or found[2]
         for path in VERSIONED
