@@ -20,6 +20,8 @@ import yaml
 from backedge.frontend import main as frontend_main
 from backedge.parsers.parser_lookup import reasoning_format, tool_format
 from backedge.worker import flags
+from backedge.worker.contract import read_flags
+from backedge.worker.sidecar import parse_address, parse_arguments
 from packaging.version import Version
 
 from tests.deploy.manifests import (
@@ -40,6 +42,7 @@ BASE = yaml.safe_load((KUBERNETES / "base" / "graph.yaml").read_text(encoding="u
 TEMPLATES = sorted((Path(PROFILER) / "templates" / "dgd").rglob("*.yaml"))
 each_overlay = pytest.mark.parametrize("folder", OVERLAYS, ids=name_overlay)
 ENGINES = {"dynamo.vllm": "vllm", "dynamo.sglang": "sglang", "dynamo.trtllm": "trtllm"}
+SIDECAR = "backedge.worker.sidecar"
 RUNTIMES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrtllm"}
 # The engines' own flags, as Dynamo's templates have them, beside Dynamo's.
 ENGINE_FLAGS = (
@@ -185,6 +188,12 @@ def test_the_workers_flags_are_flags(folder: Path) -> None:
         if "backedge.frontend" in words:
             continue
         assert words[:2] == ["python3", "-m"]
+        if words[2] == SIDECAR:
+            beside, rest = read_flags(words[3:])
+            assert (beside.names.tool_call, beside.names.reasoning) == ("hermes", "qwen3")
+            assert parse_arguments(rest)[0].kind == "vllm"
+            processing += 1
+            continue
         engine: Any = ENGINES[words[2]]
         parsed = parse_worker(engine, words[3:])
         settings = flags.read_settings(parsed, engine)
@@ -199,10 +208,25 @@ def test_the_workers_flags_are_flags(folder: Path) -> None:
     assert processing
 
 
-PARSE_WITH_VLLM = (
-    "import json, sys; from dynamo.vllm.args import _parse_cli_args; "
-    "[_parse_cli_args(words) for words in json.load(sys.stdin)]"
-)
+def find_engine() -> dict[str, Any]:
+    """Return the container of the engine that has a worker beside it."""
+    graph = find_graph(render(KUBERNETES / "overlays" / "sidecar"))
+    pod = list_components(graph)["worker"]["podTemplate"]["spec"]
+    (engine,) = (found for found in pod["initContainers"] if found["name"] == "engine")
+    return {**engine, "pod": pod}
+
+
+PARSE_WITH_VLLM = """
+import json, sys
+from dynamo.vllm.args import _parse_cli_args
+from vllm.entrypoints.launchers.cli_args import make_arg_parser
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+workers, engines = json.load(sys.stdin)
+for words in workers:
+    _parse_cli_args(words)
+for words in engines:
+    assert make_arg_parser(FlexibleArgumentParser()).parse_args(words).grpc
+"""
 
 
 @needs_kubectl
@@ -218,7 +242,7 @@ def test_vllms_own_parser_takes_them() -> None:
     assert len(unique) == 5  # a worker, one that records, a plain one, prefill, decode
     done = subprocess.run(
         [sys.executable, "-c", PARSE_WITH_VLLM],
-        input=json.dumps(unique),
+        input=json.dumps([unique, [find_engine()["args"]]]),
         capture_output=True,
         text=True,
         check=False,
@@ -380,6 +404,30 @@ def test_an_init_container_installs_into_the_path() -> None:
         assert shared["backedge"] == folder == mounts["backedge"]
         # The digest is the operator's to set; without one the installer refuses.
         assert re.fullmatch(r"https://\S+\.whl#sha256=SET_THE_DIGEST", init["args"][-1])
+
+
+@needs_kubectl
+def test_an_engine_starts_before_its_worker_and_ends_after_it() -> None:
+    """In its maker's image, and no other pod reaches its server."""
+    engine = find_engine()
+    assert engine["image"].startswith("vllm/vllm-openai:")
+    assert engine["restartPolicy"] == "Always"
+    assert {"startupProbe", "livenessProbe"} <= {*engine}
+    args = engine["args"]
+    host, port = (args[args.index(flag) + 1] for flag in ("--host", "--port"))
+    assert host == "127.0.0.1"
+    (main,) = engine["pod"]["containers"]
+    assert parse_address(main["args"][main["args"].index("--engine") + 1]) == f"{host}:{port}"
+    assert "nvidia.com/gpu" in engine["resources"]["limits"]
+    assert "nvidia.com/gpu" not in main["resources"]["limits"]
+    (script,) = engine["startupProbe"]["exec"]["command"][2:]
+    assert f'"{host}:{port}"' in script
+    installed = engine["pod"]["initContainers"][0]
+    assert installed["image"] == engine["image"]
+    (path,) = (found["value"] for found in engine["env"] if found["name"] == "PYTHONPATH")
+    assert f"--target={path}" in installed["args"]
+    mounted = {mount["name"] for mount in engine["volumeMounts"]}
+    assert mounted <= {volume["name"] for volume in engine["pod"]["volumes"]}
 
 
 @needs_kubectl
