@@ -306,7 +306,7 @@ def test_only_containers_that_fetch_a_model_get_the_hubs_token(folder: Path) -> 
                 entry["valueFrom"] for entry in container.get("env", ()) if "value" not in entry
             ]
             key = {"name": "hf-token-secret", "key": "HF_TOKEN", "optional": True}
-            fetches = container in pod["containers"]
+            fetches = container in pod["containers"] or container["name"] == "engine"
             assert secrets == [{"secretKeyRef": key}] * fetches
             assert "envFrom" not in container
 
