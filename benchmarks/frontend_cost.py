@@ -346,7 +346,8 @@ def parse_arguments() -> argparse.Namespace:
         help="tokens per second and stream of the replay; 0: full speed",
     )
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
+    compared = [name for name, recipe in SYSTEMS.items() if not recipe.beside]
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=compared)
     parser.add_argument(
         "--beside",
         type=Path,

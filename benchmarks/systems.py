@@ -8,7 +8,16 @@ from pathlib import Path
 
 import msgspec
 
-from tools.stack import BACKEDGE_FRONTEND, STOCK_FRONTEND, VLLM_FRONTEND, Process, Stack
+from tools.stack import (
+    BACKEDGE_FRONTEND,
+    LOOPBACK,
+    STOCK_FRONTEND,
+    VLLM_FRONTEND,
+    Process,
+    Stack,
+    free_port,
+    worker_is_ready,
+)
 
 from .answers import HERMES, QWEN3_CODER
 from .beside import python_path
@@ -20,6 +29,8 @@ BACKEDGE, BACKEDGE_SGLANG = "backedge", "backedge sglang"
 BACKEDGE_BESIDE = "backedge, beside"
 BACKEDGE_TURNS = "backedge, turns"
 BACKEDGE_LOWEST, BACKEDGE_HF = "backedge, lowest", "backedge, huggingface"
+# Our worker beside an unmodified vLLM with its gRPC server.
+SIDECAR = "backedge, sidecar"
 # Dynamo's frontend in front of our worker.
 RUST_BACKEDGE = "stock Rust, ours"
 # Dynamo's parsers of version 2, which stream arguments; hermes is not among them.
@@ -44,6 +55,7 @@ class Recipe(msgspec.Struct, frozen=True):
 
     worker: the flags of the worker. Systems with the same flags share one.
     checkout: of Backedge, whose `.venv` runs both; None for this one.
+    beside: whether the worker has its engine in a process of its own; only with a real engine.
     """
 
     command: tuple[str, ...]
@@ -51,6 +63,7 @@ class Recipe(msgspec.Struct, frozen=True):
     environment: dict[str, str] = {}
     worker: tuple[str, ...] = DYNAMO_PARSERS
     checkout: Path | None = None
+    beside: bool = False
 
     @property
     def syntax(self) -> str:
@@ -80,6 +93,7 @@ SYSTEMS = {
     SGLANG: Recipe(SGLANG_FRONTEND, PARSERS),
     SGLANG_EACH: Recipe(SGLANG_FRONTEND, PARSERS, SHOW_EACH_TOKEN),
     BACKEDGE: backedge(),
+    SIDECAR: msgspec.structs.replace(backedge(), beside=True),
     BACKEDGE_TURNS: backedge("--keep-turns", "exact"),
     BACKEDGE_LOWEST: backedge(worker=("--postprocess-latency", "lowest")),
     BACKEDGE_HF: backedge("--tokenizer-backend", "huggingface"),
@@ -101,23 +115,48 @@ class Engine(msgspec.Struct, frozen=True):
     def start(self, stack: Stack, *flags: str) -> Process:
         """Start a worker with these flags, and with those of the replay if it is one."""
         if self.name == "vllm":
-            return stack.worker(*flags)
+            # In a process of its own, whose time is not the worker's.
+            return stack.worker(*flags, VLLM_ENABLE_V1_MULTIPROCESSING="1")
         replay = ("--tokens", str(self.tokens), "--pace", str(self.pace))
         return stack.start(("-m", "benchmarks.replay_worker", *replay, *flags))
 
+    def start_beside(self, stack: Stack, *flags: str) -> tuple[Process, Process]:
+        """Start a worker, and its engine in a process of its own.
+
+        Raises RuntimeError if the engine is no real one.
+        """
+        if self.name != "vllm":
+            raise RuntimeError(f"{SIDECAR!r} needs --engine vllm")
+        port = free_port()
+        engine = stack.grpc_vllm(
+            port, "--reasoning-parser", "qwen3", VLLM_ENABLE_V1_MULTIPROCESSING="1"
+        )
+        worker = stack.sidecar("--engine", f"grpc://{LOOPBACK}:{port}", *flags)
+        worker.wait_for(lambda: worker_is_ready(worker.url))
+        return worker, engine
+
 
 class System:
-    """A running frontend and its worker. syntax: of the worker's tool calls."""
+    """A running frontend and its worker.
 
-    def __init__(self, name: str, recipe: Recipe, frontend: Process, worker: Process) -> None:
+    syntax: of the worker's tool calls. engine: None if the worker has started it.
+    """
+
+    def __init__(
+        self, name: str, recipe: Recipe, frontend: Process, worker: Process, engine: Process | None
+    ) -> None:
         self.name = name
         self.syntax = recipe.syntax
         self.url = frontend.url
         self.frontend_pid, self.worker_pid = frontend.popen.pid, worker.popen.pid
+        self._engine = engine
 
     def cpu_times(self) -> tuple[CpuTime, CpuTime]:
-        """Return the CPU time of frontend and worker so far."""
-        return cpu_time(self.frontend_pid), cpu_time(self.worker_pid)
+        """Return the CPU time of frontend and worker so far; an engine is a child of its worker."""
+        worker = cpu_time(self.worker_pid)
+        if self._engine is not None:
+            worker = CpuTime(worker.total_s, cpu_time(self._engine.popen.pid).total_s)
+        return cpu_time(self.frontend_pid), worker
 
 
 @contextmanager
@@ -141,16 +180,24 @@ def running(
             recipes[BACKEDGE_BESIDE] = msgspec.structs.replace(
                 SYSTEMS[BACKEDGE], checkout=beside.resolve()
             )
-        by_worker: dict[tuple[Path | None, tuple[str, ...]], tuple[Stack, Process]] = {}
+        by_worker: dict[
+            tuple[Path | None, tuple[str, ...], bool], tuple[Stack, Process, Process | None]
+        ] = {}
         systems = []
         for name, recipe in recipes.items():
-            key = recipe.checkout, recipe.worker
+            key = recipe.checkout, recipe.worker, recipe.beside
             if key not in by_worker:
                 path = python_path(recipe.checkout)
                 stack = Stack(folder / str(len(by_worker)), PYTHONPATH=path)
                 stack.checkout = recipe.checkout
                 stacks.enter_context(stack)
-                by_worker[key] = stack, engine.start(stack, *recipe.worker, *worker_flags)
-            stack, worker = by_worker[key]
-            systems.append(System(name, recipe, recipe.start(stack), worker))
+                flags = (*recipe.worker, *worker_flags)
+                started = (
+                    engine.start_beside(stack, *flags)
+                    if recipe.beside
+                    else (engine.start(stack, *flags), None)
+                )
+                by_worker[key] = (stack, *started)
+            stack, worker, beside_worker = by_worker[key]
+            systems.append(System(name, recipe, recipe.start(stack), worker, beside_worker))
         yield systems

@@ -202,12 +202,14 @@ class Stack:
         command = ("-m", module, *model_flags, *engine, *flags)
         return self.run_worker(command, wait=wait, **{**variables, **environment})
 
-    def grpc_vllm(self, port: int, *flags: str, engine: Sequence[str] = VLLM_ENGINE) -> Process:
+    def grpc_vllm(
+        self, port: int, *flags: str, engine: Sequence[str] = VLLM_ENGINE, **environment: str
+    ) -> Process:
         """Start an unmodified vLLM with its gRPC server; `sidecar` is its worker."""
         server = ("--model", str(TINY_MODEL), "--host", LOOPBACK, "--port", str(port))
         command = ("-m", "vllm.entrypoints.launchers.grpc_server", *server, *engine, *flags)
         variables = {**engine_environment(engine), "PYTHONPATH": str(GRPC_SERVER)}
-        return self.start(command, port, **variables)
+        return self.start(command, port, **{**variables, **environment})
 
     def grpc_sglang(self, port: int, *flags: str, engine: Sequence[str] = SGLANG_ENGINE) -> Process:
         """Start an unmodified SGLang with its gRPC server; `sidecar` is its worker."""

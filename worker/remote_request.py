@@ -100,9 +100,7 @@ def refuse_fields(prefix: str, values: JsonObject, unknown: Iterable[str]) -> No
     """Raise `RequestError` for a field of `unknown` that asks for something."""
     for field in unknown:
         if values.get(field) not in _NEUTRAL:
-            raise RequestError(
-                f"{prefix}{field}", "cannot be said in the protocol of the engine's gRPC server"
-            )
+            raise RequestError(f"{prefix}{field}", "is not passed to an engine over gRPC")
 
 
 class StreamedRequest:
