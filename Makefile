@@ -1,6 +1,7 @@
 # make run       starts a frontend and a worker with the example model, and shows a stream
 # make test      runs the tests, a selection of the largest matrices: some 15 minutes on two cores
 # make test-next  runs those of Dynamo 1.7's development wheels, where these can be had; in make test
+# make test-next-all  runs all end-to-end tests there
 # make seams     checks what Backedge relies on in Dynamo and the engines; in make test
 # make test-clients  runs those of OpenAI's, Anthropic's and others' clients; in make test
 # make test-slips  prints what becomes of calls that a model wrote with slips, peers beside ours
@@ -30,8 +31,8 @@ TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/engines/frontends \
 	$(wildcard tests/engines/*/test_frontend*.py) tests/e2e/test_transcripts.py \
 	tests/e2e/test_sglang.py::test_gives_exactly_the_transcript
 
-.PHONY: run offline test test-all test-next seams test-clients test-slips dashboard soak \
-	test-hostile test-stock-parsers lint docs release-check setup
+.PHONY: run offline test test-all test-next test-next-all seams test-clients test-slips \
+	dashboard soak test-hostile test-stock-parsers lint docs release-check setup
 
 run:
 	@tools/setup $(ENGINE)
@@ -50,6 +51,10 @@ test-next: setup
 	@tools/setup 1.7
 	@[ ! -d .venv-1.7 ] || .venv-1.7/bin/python -m pytest $(TESTS_NEXT) \
 		-n 2 --dist loadgroup --no-loadscope-reorder
+
+test-next-all: setup
+	@tools/setup 1.7
+	@.venv-1.7/bin/python -m pytest tests/e2e -n 2 --dist loadgroup --no-loadscope-reorder
 
 seams: setup
 	@tools/setup 1.7
