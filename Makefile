@@ -45,7 +45,8 @@ offline:
 test: setup
 	@$(PYTHON) -m pytest --ignore tests/e2e -n 2 --dist loadfile
 	@$(PYTHON) -m pytest tests/e2e -n 2 --dist loadgroup --no-loadscope-reorder
-	@$(MAKE) --no-print-directory test-next seams test-clients
+	@$(MAKE) --no-print-directory test-next
+	@$(MAKE) --no-print-directory -j 2 --output-sync seams test-clients
 
 test-next: setup
 	@tools/setup 1.7
