@@ -91,7 +91,8 @@ def draw(drawn: random.Random, schema: Any, root: dict[str, Any], depth: int = 0
 def instances(name: str) -> list[Any]:
     """Return arguments that jsonschema accepts."""
     parameters, drawn = declare(SCHEMAS[name]), random.Random(name)
-    validator, found = Draft202012Validator(parameters), []
+    validator = Draft202012Validator(parameters)
+    found: list[Any] = []
     for _ in range(TRIES):
         arguments = draw(drawn, parameters, parameters)
         if arguments not in found and validator.is_valid(arguments):
