@@ -111,7 +111,7 @@ def can_write(name: str, key: str) -> bool:
     if name in PYTHON:
         return key.isidentifier()
     format_ = tool_format(FAMILIES[name].tool_parser or "")
-    spelling = format_ and format_.spelling
+    spelling = None if format_ is None else format_.spelling
     return key == key.strip() or (spelling is not None and not spelling.parameters)
 
 
