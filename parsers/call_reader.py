@@ -88,6 +88,7 @@ class CallReader:
             return self._read_header(self.collected.strip())
         if state is State.KEY:
             self.end_frame()
+            self._shown.calls.drop_stray()
             self._key = self.collected.strip()
         elif self.value is not None:
             self.value.finish()
@@ -144,7 +145,12 @@ class CallReader:
         """Leave the call open if a key has got no value."""
         key, self._key = self._key, ""
         if key:
-            self._shown.calls.stray(key, "missing_value")
+            self._shown.calls.stray(key + " ", "missing_value")
+
+    def stray(self, text: str) -> None:
+        """Take text of the open call where only markers may stand."""
+        if self._shown.calls.stray(text, key=self._key):
+            self._key = ""
 
     def forget(self) -> None:
         """Forget the name: the call is rejected."""

@@ -41,7 +41,8 @@ What the states do with their text:
 - NAME, KEY and HEADER collect it, and the next marker uses it (`CallReader.leave`);
 - value states pass it to a `SchemaValue`, which writes it as the JSON the schema asks for;
 - grammar states let an `IncrementalGrammar` read it;
-- IGNORED drops it; in TOOL_SECTION and PARAMETERS only white space and `BETWEEN_CALLS` may stand.
+- IGNORED drops it, unless a mark in it shows that a call was there, which cannot be read;
+- in TOOL_SECTION and PARAMETERS only white space and `BETWEEN_CALLS` may stand.
 
 A table lists what may happen. Whatever else happens rejects the call, and what was read of it
 becomes text again (`_reject`).
@@ -170,8 +171,8 @@ class LinearParser(StreamParser, Reader):
     @property
     @override
     def held(self) -> list[HeldText]:
-        texts = self._shown.held_text + self._call.held_text + self._lexer.held_text
-        return texts + self._thoughts.held_text
+        parts = (self._shown, self._call, self._lexer, self._thoughts)
+        return [held for part in parts for held in part.held_text]
 
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:
@@ -395,10 +396,13 @@ class LinearParser(StreamParser, Reader):
         elif state in COLLECTED_STATES:
             return self._collect(text)
         elif state is State.IGNORED:
-            self._shown.keep_ignored(text)
+            # Channels have text between their messages, which is for no client.
+            if not self._has_channels and not self._shown.keep_ignored(text):
+                self._reject()
+                return 0
         elif self._shown.calls.open:
             if not self._ends:
-                self._shown.calls.stray(text)
+                self._call.stray(text)
         else:
             return self._skip(text)
         return len(text)

@@ -43,6 +43,8 @@ BETWEEN_CALLS = " \t\r\n,;]})"
 _END_TAG = re.compile(r"</[^<>]*>|<(?:/[^<>]*)?\Z")
 # Words with markup: a call that could not be read.
 _UNREAD_CALL = re.compile(r"(?s)(?=.*\w).*[<>={\"]")
+# A mark that no call's header has.
+_MARK = re.compile('[{="]')
 # The event of text in the states where it needs no further reading.
 PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {
     State.CONTENT: Content,
@@ -272,17 +274,32 @@ class ShownText:
         so_far = _END_TAG.sub("", (guess.text + text)[:MAX_MARKUP])
         if not guess.shows and _UNREAD_CALL.match(so_far) is None:
             return False
+        self._show_kept(guess, text)
+        return True
+
+    def _show_kept(self, guess: Guess, text: str) -> None:
+        """Show what a guess after a call has collected, and `text` after it."""
         self.show("".join(guess.pieces) + text)
         self.plain = None
         guess.shows, guess.last = True, ""
         guess.pieces.clear()
-        return True
 
-    def keep_ignored(self, text: str) -> None:
-        """Collect text that means nothing in a call, unless it is too long for a part of one."""
+    def keep_ignored(self, text: str) -> bool:
+        """Collect text that means nothing in a call; return False to reject the call.
+
+        A mark in it, or its length, shows that a call was there, which cannot be read.
+        """
         guess = self.guess
-        if guess is not None and guess.opening and len(text) + len(guess.text) <= MAX_MARKUP:
+        if guess is None:
+            return True
+        is_call = _MARK.search(text) is not None or len(guess.text) + len(text) > MAX_MARKUP
+        if is_call and guess.opening:
+            return False
+        if is_call or guess.shows:
+            self._show_kept(guess, text)
+        else:
             self.keep(text)
+        return True
 
     def note_marker(self, marker: str) -> None:
         """Note that a marker was followed."""

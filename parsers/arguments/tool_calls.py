@@ -117,7 +117,7 @@ class ToolCallEmitter:
         A key that only a slip explains leaves the call open, and so does a second one: a client
         would have but one of the values.
         """
-        self._drop_stray()
+        self.drop_stray()
         keys = self._source.keys
         if key in keys or not self.functions.may_be_key(self.name, key):
             self.malformed("invalid_key")
@@ -128,7 +128,7 @@ class ToolCallEmitter:
         """End the open call, if any: close its object, or write `{}` if it has no arguments."""
         if not self.open:
             return
-        self._drop_stray()
+        self.drop_stray()
         source = self._source
         if not source.is_malformed and (slip := self._find_slip()) is not None:
             self.malformed(slip)
@@ -160,10 +160,13 @@ class ToolCallEmitter:
         else:
             self.malformed("missing_value")
 
-    def stray(self, text: str, kind: Malformation = "extra_text") -> None:
-        """Take text of the open call where only markers may stand: no word of it is dropped."""
+    def stray(self, text: str, kind: Malformation = "extra_text", key: str = "") -> bool:
+        """Take text of the open call where only markers may stand: no word of it is dropped.
+
+        key: waits for a value in front of the text. Return whether it went out with the text.
+        """
         if not self.open or self._guesses:
-            return
+            return False
         source = self._source
         if not source.shows_stray:
             text = (source.stray + text).lstrip()  # white space is not held, however long it is
@@ -171,10 +174,18 @@ class ToolCallEmitter:
                 self.malformed(kind)
             if not source.is_malformed or not text:
                 source.stray = text
-                return
+                return False
             source.shows_stray = True
             source.stray = ""
-        self.arguments(text)
+        self.arguments(f" {key} {text}" if key else text)
+        return True
+
+    def drop_stray(self) -> None:
+        """Drop marks, which are no part of any value: a slip."""
+        source = self._source
+        source.lacks_mark |= bool(source.stray)
+        source.stray = ""
+        source.shows_stray = False
 
     def drop_mark(self) -> None:
         """Note that a mark has been dropped: the call needs its required parameters then."""
@@ -187,13 +198,6 @@ class ToolCallEmitter:
     def lack_quote(self, quote: str) -> None:
         """Note that a key lacks its second quote, which its value may have."""
         self._source.lacking_quote = quote
-
-    def _drop_stray(self) -> None:
-        """Drop marks, which are no part of any value: a slip."""
-        source = self._source
-        source.lacks_mark |= bool(source.stray)
-        source.stray = ""
-        source.shows_stray = False
 
     def _find_slip(self) -> Malformation | None:
         """Return the slip that only the end of the call shows."""

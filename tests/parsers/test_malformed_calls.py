@@ -25,6 +25,8 @@ from backedge.parsers.parser_lookup import linear_parsers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parsers.families import FAMILIES
+
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -131,6 +133,16 @@ SECTIONS = [
         "<|tool_call_begin|>f:0<|tool_call_argument_begin|>{}<|tool_call_end|>",
         "<|tool_calls_section_begin|>{}<|tool_calls_section_end|>",
         'f:0{"path": "x"}',
+    ),
+]
+STEP3 = "<｜tool_call_begin｜>function<｜tool_sep｜>"
+# A format, a call, and the header of a call that cannot be read.
+HEADERS = [
+    ("step3", STEP3 + '<steptml:invoke name="f"></steptml:invoke>', STEP3 + "steptml:invoke f={}"),
+    (
+        "gigachat3",
+        '<|message_sep|>function call<|role_sep|>{"name": "f", "arguments": {}}',
+        '<|message_sep|>function call{"name": "f", "arguments": {}}',
     ),
 ]
 JSON_FRAMES = [name for name in FRAMES if name != "gemma4"]
@@ -246,6 +258,33 @@ def test_after_a_call_one_that_cannot_be_read_is_shown_and_words_are_not(
         events = parse(name, section.format(call + between), size)
         shown = "".join(event.text for event in events if isinstance(event, Content))
         assert shown.startswith(content)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize("around", ["{}", "{call}{}", "{call}{}{call}"])
+@pytest.mark.parametrize(("name", "call", "header"), HEADERS)
+def test_a_header_with_the_marks_of_a_call_is_shown(name, call, header, around, size):
+    section = "<｜tool_calls_begin｜>{}<｜tool_calls_end｜>" if name == "step3" else "{}"
+    events = parse(name, section.format(around.format(header, call=call)), size)
+    shown = "".join(event.text for event in events if isinstance(event, Content))
+    assert header.rpartition(">")[2] in shown
+    calls = [event for event in events if isinstance(event, ToolCallStarted)]
+    assert len(calls) == around.count("call")
+    assert not is_open(events)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize(
+    "name", ["glm45", "ling3", "iquest_q1", "hy_v3", "k2_horizon", "poolside_v1"]
+)
+def test_the_words_of_an_open_call_keep_their_order(name, size):
+    family = FAMILIES[name]
+    assert family.write is not None
+    output = family.write("", [("f", {"path": "alpha", "city": "beta"})])
+    (value,) = (marker for marker in family.markers if re.search(r"<[^/]*value", marker))
+    events = parse(name, output.replace(value, ", ", 1), size)
+    assert is_open(events)
+    assert re.findall(r"[a-z]+", arguments(events)) == ["path", "alpha", "city", "beta"]
 
 
 @pytest.mark.parametrize("size", [0, 1, 3])
