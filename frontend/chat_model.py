@@ -8,8 +8,10 @@ may call them itself.
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -25,7 +27,7 @@ from ..postprocess.postprocessor import Postprocessor, starts_in_reasoning
 from ..recording.recorder import Recorder, draw
 from ..recording.redaction import Redactor
 from ..tokenization.model_files import read_vocabulary_size
-from .http_errors import REFUSALS, as_http_errors, build_refusal
+from .http_errors import REFUSALS, REFUSED_PROMPTS, as_http_errors, build_refusal
 from .parser_names import read_worker_card
 from .request.chat_request import (
     ChatRequest,
@@ -161,9 +163,12 @@ class ChatModel:
             check_request(chat_request, self._vocabulary_size)
             write_reasoning_as_text(chat_request)
             conversation = None
+            preprocess = self._preprocess
             if self.turns is not None:
                 conversation = await self.turns.restore(chat_request, context)
-            async with self._preprocess(chat_request, context) as prepared:
+                if conversation is not None and conversation.restored:
+                    preprocess = partial(self._preprocess_restored, self.turns, conversation)
+            async with preprocess(chat_request, context) as prepared:
                 if self.turns is not None and conversation is not None:
                     prepared.conversation = conversation
                     prepared.params = await self.turns.splice(
@@ -174,6 +179,27 @@ class ChatModel:
                 prepared.preprocessed.setdefault("extra_args", {})[KEY] = encode(prepared.params)
                 self._announce_reasoning(prepared)
                 yield prepared
+
+    @asynccontextmanager
+    async def _preprocess_restored(
+        self,
+        turns: TurnKeeper,
+        conversation: Conversation,
+        request: ChatRequest,
+        context: dynamo.Context | None,
+    ) -> AsyncIterator[Prepared]:
+        """Preprocess a request as restored, or as its client sent it if only that is accepted."""
+        async with AsyncExitStack() as stack:
+            prepared = None
+            with contextlib.suppress(*REFUSED_PROMPTS):
+                prepared = await stack.enter_async_context(self._preprocess(request, context))
+            if prepared is None or not turns.leaves_room(request, prepared.params.prompt_length):
+                turns.undo(conversation, request)
+                own = await stack.enter_async_context(self._preprocess(request, context))
+                if prepared is None or turns.leaves_room(request, own.params.prompt_length):
+                    prepared = own
+                    turns.forget(conversation)
+            yield prepared
 
     def _announce_reasoning(self, prepared: Prepared) -> None:
         """Tell a plain worker's engine whether the answer begins with reasoning.

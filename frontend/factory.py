@@ -152,6 +152,7 @@ class EngineFactory:
                 self._prompt_queue,
                 model.local_factories,
                 self._shared_turns,
+                builder.context_length,
             )
         if self._user_engine is None:
             answer = model.answer

@@ -25,6 +25,8 @@ logger = get_logger(__name__)
 HIDDEN = "Internal server error"
 REFUSALS = InvalidArgument, WorkerUnavailable, Unknown
 """The errors that `build_refusal` sends."""
+REFUSED_PROMPTS = RequestError, PreparationError, HttpError, ValueError
+"""The errors of rendering and tokenizing that are due to the messages."""
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -49,6 +50,7 @@ class Conversation(msgspec.Struct):
     beginning, begun_reasoning: the answer's content and reasoning that the request contains.
     prompt_length, prompt_digest: of the prompt's token ids before the answer; known if `exact`.
     begun: the token ids of `beginning`, at the prompt's end.
+    own: the client's messages in whose place others are that have reasoning, by position.
     restored: number of turns whose reasoning was put back. spliced: of those whose token ids were.
     """
 
@@ -60,6 +62,7 @@ class Conversation(msgspec.Struct):
     prompt_length: int = 0
     prompt_digest: bytes = b""
     begun: bytes = b""
+    own: dict[int, JsonObject] = msgspec.field(default_factory=dict)
     restored: int = 0
     spliced: int = 0
 
@@ -68,6 +71,7 @@ class TurnKeeper:
     """Keeps and restores the turns of one model.
 
     local_factories: build the model's post-processing. shared: the turns of other frontends, too.
+    context_length: of the workers, in tokens; None if unknown.
     """
 
     def __init__(
@@ -77,7 +81,9 @@ class TurnKeeper:
         queue: PromptQueue,
         local_factories: LocalFactories,
         shared: SharedTurns | None = None,
+        context_length: int | None = None,
     ) -> None:
+        self._context_length = context_length
         self._settings = settings
         self._shared = shared
         self._store = store
@@ -136,8 +142,8 @@ class TurnKeeper:
         self, request: ChatRequest, digests: list[bytes], *, exact: bool
     ) -> Conversation | None:
         known = Conversation(exact, digests[-1], [])
-        messages = zip(request.messages, request.raw["messages"], digests[1:], strict=True)
-        for message, raw, digest in messages:
+        raw = request.raw["messages"]
+        for at, (message, digest) in enumerate(zip(request.messages, digests[1:], strict=True)):
             if message.role != "assistant":
                 continue
             turn = self._store.find(digest)
@@ -146,9 +152,10 @@ class TurnKeeper:
                 continue
             known.repeated.append(RepeatedTurn(message, turn))
             if turn.reasoning and message.reasoning_content is None:
-                message.reasoning_content = raw["reasoning_content"] = turn.reasoning
-                known.restored += 1
-        self._store.counts.restored += known.restored
+                known.own[at] = raw[at]
+                raw[at] = {**raw[at], "reasoning_content": turn.reasoning}
+                message.reasoning_content = turn.reasoning
+        known.restored = len(known.own)
         if not request.continue_final_message:
             return known
         last = request.messages[-1]
@@ -158,6 +165,22 @@ class TurnKeeper:
             return None
         known.digest, known.beginning, known.begun_reasoning = digests[-2], last.content, begun
         return known
+
+    def leaves_room(self, request: ChatRequest, prompt_length: int) -> bool:
+        """Whether an answer of the request's length fits after a prompt of so many tokens."""
+        room = request.max_output_tokens or 1
+        return self._context_length is None or prompt_length + room <= self._context_length
+
+    def undo(self, conversation: Conversation, request: ChatRequest) -> None:
+        """Give a request back the messages that its client sent."""
+        for at, message in conversation.own.items():
+            request.raw["messages"][at] = message
+            request.messages[at].reasoning_content = None
+
+    def forget(self, conversation: Conversation) -> None:
+        """Count that the prompt has nothing of what was restored."""
+        conversation.restored = 0
+        self._miss("refused")
 
     async def splice(
         self,
@@ -171,6 +194,7 @@ class TurnKeeper:
         Returns `params` with the prompt's new length and what was restored. Raises as
         `PromptQueue.run`.
         """
+        self._store.counts.restored += conversation.restored
         params = msgspec.structs.replace(params, restored_turns=conversation.restored)
         if not conversation.exact:
             return params
@@ -179,7 +203,8 @@ class TurnKeeper:
             self._miss("media")
             return params
         before: list[int] = preprocessed["token_ids"]
-        splice = functools.partial(self._splice, conversation, params)
+        longest = self._find_longest(request, preprocessed)
+        splice = functools.partial(self._splice, conversation, params, longest)
         token_ids = await self._queue.run(splice, before, characters=request.characters)
         preprocessed["token_ids"] = token_ids
         limits = preprocessed["stop_conditions"]
@@ -190,10 +215,26 @@ class TurnKeeper:
             params, prompt_length=len(token_ids), exact_turns=conversation.spliced
         )
 
+    def _find_longest(self, request: ChatRequest, preprocessed: JsonObject) -> float:
+        """Return how many tokens the prompt may have, so that it is not refused."""
+        length = len(preprocessed["token_ids"])
+        rest = preprocessed["stop_conditions"]["max_tokens"]
+        if request.max_output_tokens is None and rest is not None:
+            return length + int(rest) - 1
+        if self._context_length is None:
+            return math.inf
+        # Engines that accept more than fits cut the answer.
+        is_cut = not self.leaves_room(request, length)
+        return self._context_length - (1 if is_cut else request.max_output_tokens or 1)
+
     def _splice(
-        self, conversation: Conversation, params: PostprocessParams, token_ids: list[int]
+        self,
+        conversation: Conversation,
+        params: PostprocessParams,
+        longest: float,
+        token_ids: list[int],
     ) -> list[int]:
-        """Return the prompt's token ids with those that were generated."""
+        """Return the prompt's token ids with those that were generated, `longest` at most."""
         prompt = hashlib.blake2b(digest_size=32)
         done = 0
         for repeated in conversation.repeated:
@@ -215,6 +256,10 @@ class TurnKeeper:
                 continue
             written = token_ids[start:end]
             if written != generated:
+                more = len(generated) - len(written)
+                if more > 0 and len(token_ids) + more > longest:
+                    self._miss("refused")
+                    continue
                 if not self._are_equal(repeated, written, token_ids[:start], params):
                     self._miss("answer")
                     continue

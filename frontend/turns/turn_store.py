@@ -40,7 +40,7 @@ def pack_token_ids(token_ids: Sequence[int]) -> bytes:
 
 # Why answers were not kept or not restored, or a request was left alone.
 REASONS = (
-    *("unknown", "prompt", "end", "answer"),
+    *("unknown", "prompt", "end", "answer", "refused"),
     *("cut", "malformed", "size", "continued"),
     *("scope", "media", "not JSON", "store"),
 )

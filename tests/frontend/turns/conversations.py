@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ THOUGHT = "I look it up."
 # The spelling that the template does not have: no space behind a colon.
 CALL = '<tool_call>\n{"name":"f","arguments":{"a":1}}\n</tool_call>'
 CALLING = f"<think>\n{THOUGHT}\n</think>\n\n{CALL}"
+END = "<|im_end|>"
 
 
 class TenantContext(Context):
@@ -50,6 +52,7 @@ class Agent:
     """Sends requests through one frontend to a model that answers as told.
 
     runner: of the event loop, which frontends may share; None for one of its own.
+    context_length: of the workers; None for the model's own.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Agent:
         capacity: int = 1 << 20,
         shared: SharedTurns | None = None,
         runner: asyncio.Runner | None = None,
+        context_length: int | None = None,
     ) -> None:
         self._runner = runner or asyncio.Runner()
         self.engine = AnsweringEngine([])
@@ -66,10 +70,12 @@ class Agent:
         )
         queue = PromptQueue(threads=1)
         factories = tiny_detokenizers(), tiny_parsers()
-        preprocessor = PromptPreprocessor(prompts, FILES, queue, None)
+        preprocessor = PromptPreprocessor(prompts, FILES, queue, context_length)
         self.model = ChatModel(deployment(self.engine), preprocessor, lambda: factories)
         self.store = TurnStore(capacity)
-        self.model.turns = TurnKeeper(settings, self.store, queue, lambda: factories, shared)
+        self.model.turns = TurnKeeper(
+            settings, self.store, queue, lambda: factories, shared, context_length
+        )
 
     @property
     def counts(self) -> TurnCounts:
@@ -146,6 +152,12 @@ def drop_reasoning(message: JsonObject) -> JsonObject:
             for call in message.get("tool_calls", ())
         ],
     }
+
+
+def cut_freely(text: str) -> list[int]:
+    """Return token ids that the tokenizer would not make of the whole text."""
+    parts = re.findall(r"</?\w+>|[^<]{1,2}|<", text)
+    return [token_id for part in [*parts, END] for token_id in encode(part)]
 
 
 def result_of(message: JsonObject, content: str = "3") -> JsonObject:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from backedge.frontend.turns.flags import TurnSettings
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.frontend.turns.conversations import Agent, drop_reasoning, result_of
+from tests.frontend.turns.conversations import END, Agent, cut_freely, drop_reasoning, result_of
 from tests.support import encode, tiny_tokenizer
 
 Messages = list[JsonObject]
@@ -27,13 +26,6 @@ OUTPUTS = [
     "<think>\nI know.\n</think>\n\nThree.",
     f"</think>{CALL}",
 ]
-END = "<|im_end|>"
-
-
-def cut_freely(text: str) -> list[int]:
-    """Return token ids that the tokenizer would not make of the whole text."""
-    parts = re.findall(r"</?\w+>|[^<]{1,2}|<", text)
-    return [token_id for part in [*parts, END] for token_id in encode(part)]
 
 
 def change_call(message: JsonObject, **fields: Any) -> JsonObject:
