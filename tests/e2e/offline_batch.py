@@ -47,6 +47,13 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "sleep_on_idle": True,
     },
 }
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "SGLANG_USE_CPU_ENGINE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+}
 ALL = list(TRANSCRIPTS.values())
 # What a row may ask for, in part, and all of it in greedy answers; 11 is a token of the answer,
 # and 553 ends it.

@@ -14,7 +14,7 @@ import pytest
 from backedge.offline.contracts import CapabilityError
 
 from examples.make_vision_model import make
-from tests.e2e.offline_batch import ALL, OPTIONS, Results, build_engine, generate
+from tests.e2e.offline_batch import ALL, ENVIRONMENT, OPTIONS, Results, build_engine, generate
 from tests.offline.batches import message
 from tests.offline.guided_rows import CASES as GUIDED
 from tests.offline.stop_matrix import CASES
@@ -23,13 +23,6 @@ from tools.stack import ROOT
 
 Run: TypeAlias = Callable[[str], Results]
 ENGINES = ("hf", "vllm", "sglang")
-ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "SGLANG_USE_CPU_ENGINE": "1",
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-}
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,13 @@
 """Damaged rows among good ones: each gets an answer or an error of its own, on any back end.
 
-FUZZ_ROWS sets the number of rows for each back end. A back end's images are those of the tiny
-vision model.
+FUZZ_ROWS sets the number of rows for each back end, and adds the engines (`make test-batch-rows`).
+A back end's images are those of the tiny vision model.
 """
 
 from __future__ import annotations
 
 import base64
+import collections
 import copy
 import io
 import json
@@ -22,10 +23,13 @@ from backedge.offline.batch_job import OPTION_FIELDS, REQUEST_FIELDS, BatchJob, 
 from backedge.offline.contracts import GenerationResult
 
 from examples.make_vision_model import make
+from tests.e2e.offline_batch import ARGUMENTS, ENVIRONMENT
 from tests.offline.vision_rows import make_image
 from tests.support import TINY_MODEL, TRANSCRIPTS
 
 ROWS = {"replay": 500, "hf": 48, "hf images": 48}
+if "FUZZ_ROWS" in os.environ:
+    ROWS = dict.fromkeys((*ROWS, "vllm", "vllm images", "sglang"), int(os.environ["FUZZ_ROWS"]))
 GOOD = TRANSCRIPTS["plain_text"]
 FIELDS = [*OPTION_FIELDS, *REQUEST_FIELDS, "image", "prompt", "model", "logprobs", "top_logprobs"]
 DEEP: Any = []
@@ -100,15 +104,19 @@ def damaged_row(chance: random.Random, *, image: bool = False) -> dict[str, Any]
 
 
 @pytest.mark.parametrize("kind", ROWS)
-def test_a_damaged_row_ends_no_other(kind: str, tmp_path: Path) -> None:
+def test_a_damaged_row_ends_no_other(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend, _, images = kind.partition(" ")
     model = TINY_MODEL
-    if backend == "hf":
-        pytest.importorskip("transformers")
+    if backend != "replay":
+        pytest.importorskip({"hf": "transformers"}.get(backend, backend))
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
     if images:
         model = tmp_path / "model"
         make(model)
-    count = int(os.environ.get("FUZZ_ROWS", ROWS[kind]))
+    count = ROWS[kind]
     chance = random.Random(count)
     rows = {
         line: good_row(line, image=bool(images))
@@ -118,15 +126,17 @@ def test_a_damaged_row_ends_no_other(kind: str, tmp_path: Path) -> None:
     }
     answers: dict[int, Any] = {}
     texts: set[str] = set()
+    counts = collections.Counter[str]()
 
     def write(line: int, answer: bytes, result: GenerationResult) -> None:
         answers[line] = json.loads(answer)
+        counts[result.error.kind if result.error else "answered"] += 1
         if line % 4 == 0:
             assert result.error is None, answers[line]
             texts.add(result.text)
 
     options = GenerationOptions(temperature=0, max_new_tokens=4)
-    arguments = json.loads(os.environ.get("FUZZ_ARGUMENTS", "{}"))
+    arguments = {} if images else ARGUMENTS[backend]
     config = ModelLoadConfig.from_mapping(
         {"model": model, "backend": backend, "engine_args": arguments, "max_model_len": 2048}
     )
@@ -134,6 +144,7 @@ def test_a_damaged_row_ends_no_other(kind: str, tmp_path: Path) -> None:
         reader = RowReader(options, Path("/nowhere"), ["tiny"])
         job = BatchJob(engine, reader, lambda: iter(rows.items()), write, has_images=bool(images))
         job.run()
+    print(f"{kind}: {count} rows,", dict(counts.most_common()))
     assert len(texts) == 1
     # Rows with an image are another kind of request, which the model may not have.
     with_images = [line for line in rows if line not in answers]
