@@ -48,19 +48,24 @@ def signatures(target: TokenizerUnderTest) -> str:
         if name not in OPTIONAL_METHODS or hasattr(target.instance, name)
     ]
     for name in present:
-        method = getattr(target.instance, name, None)
-        require(callable(method), f"{type(target.instance).__name__} has no method {name}")
-        args, kwargs = SIGNATURES[name]
-        signature = inspect.signature(method)  # type: ignore[arg-type]  # it is callable
-        try:
-            signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise ContractError(f"{name}{signature}: {error}") from error
-    skip = inspect.signature(target.instance.decode).parameters.get("skip_special_tokens")
-    require(
-        skip is None or skip.default is True, "decode: skip_special_tokens must default to True"
-    )
+        check_signature(target, name)
     return ", ".join(present)
+
+
+def check_signature(target: TokenizerUnderTest, name: str) -> None:
+    """Require a method that accepts the contract's arguments, and has its default."""
+    method = getattr(target.instance, name, None)
+    require(callable(method), f"{type(target.instance).__name__} has no method {name}")
+    args, kwargs = SIGNATURES[name]
+    signature = inspect.signature(method)  # type: ignore[arg-type]  # it is callable
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise ContractError(f"{name}{signature}: {error}") from error
+    skip = signature.parameters.get("skip_special_tokens")
+    require(
+        skip is None or skip.default is True, f"{name}: skip_special_tokens must default to True"
+    )
 
 
 def results(target: TokenizerUnderTest) -> str:

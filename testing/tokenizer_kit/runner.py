@@ -17,6 +17,9 @@ from .check import Check, TokenizerUnderTest, has_own_attribute
 from .samples import CODE, EMOJI, LONG, MULTILINGUAL
 
 CHEAP = "an instance costs no more than tokenizing a document"
+SPECIAL = Check(
+    "special_toks", "skip_special_tokens hides them", optional.special_toks, "special_toks"
+)
 REPR = Check("repr", "names the class, no address", optional.readable_repr, "__repr__")
 STREAM_CHECKS = (
     Check("stream tokens", "an iterator of lists of str", optional.stream_tokens),
@@ -46,12 +49,7 @@ CHECKS = (
     Check("template", "the prompt's text", optional.template, "apply_chat_template"),
     Check("prompt", "the prompt's ids", optional.prompt, "tokenize"),
     *(check._replace(needs="__call__") for check in STREAM_CHECKS),
-    Check(
-        "special_toks",
-        "skip_special_tokens hides them",
-        optional.special_toks,
-        "special_toks",
-    ),
+    SPECIAL,
     REPR,
 )
 STREAMING_CHECKS = (
@@ -60,6 +58,8 @@ STREAMING_CHECKS = (
     Check("pickle", "an unpickled copy gives equal tokens", optional.streaming_copy("pickle")),
     Check("dill", "a copy by dill gives equal tokens", optional.streaming_copy("dill")),
     Check("construction", CHEAP, optional.streaming_construction),
+    Check("decode", "the contract's arguments, a str", optional.streaming_decode, "decode"),
+    SPECIAL,
     REPR,
 )
 """For a class that has only the streaming contract: `tok(texts)` gives lists of str."""

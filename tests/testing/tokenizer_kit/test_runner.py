@@ -6,7 +6,16 @@ import sys
 import pytest
 from backedge.testing.tokenizer_kit import CHECKS, STREAMING_CHECKS, contract_tests, passed, run
 
-from tests.tokenization.broken import BROKEN_STREAMS, HoldsLambda, LosesEmoji, NoSkip
+from tests.tokenization.broken import (
+    BROKEN_STREAMS,
+    HoldsLambda,
+    HoldsLock,
+    LosesEmoji,
+    NoRepr,
+    NoSkip,
+    ShowsAddress,
+    StreamsAndDecodes,
+)
 from tests.tokenization.examples import (
     BASE,
     GOOD,
@@ -33,10 +42,14 @@ def test_a_base_tokenizer_offers_all_but_a_template(make):
     assert skipped <= {"template", "prompt"}
 
 
-@pytest.mark.parametrize("make", [StreamsOnly, *BASE.values()], ids=["streams only", *BASE])
+STREAMS = {"streams only": StreamsOnly, "and decodes": StreamsAndDecodes, **BASE}
+
+
+@pytest.mark.parametrize("make", STREAMS.values(), ids=STREAMS)
 def test_streaming_alone_is_checked_by_itself(make):
     outcomes = run(make, STREAMING_CHECKS)
-    assert {outcome.outcome for outcome in outcomes} == {"passed"}, outcomes
+    optional = {"passed", "skipped"} if make is StreamsOnly else {"passed"}
+    assert {outcome.outcome for outcome in outcomes} == optional, outcomes
 
 
 @pytest.mark.parametrize("broken", BROKEN_STREAMS, ids=lambda broken: broken.tokenizer.__name__)
@@ -47,9 +60,17 @@ def test_a_stream_that_is_broken_fails_the_check_that_it_breaks(broken):
     assert broken.reason in failed[broken.check]
 
 
+@pytest.mark.parametrize("make", [NoRepr, ShowsAddress])
+def test_a_repr_breaks_nothing(make):
+    outcomes = run(lambda: make("model"), STREAMING_CHECKS)
+    assert passed(outcomes), outcomes
+    assert outcomes[-1].detail.startswith("to improve: repr ")
+
+
+@pytest.mark.parametrize("make", [HoldsLambda, HoldsLock])
 @pytest.mark.parametrize("checks", [CHECKS, STREAMING_CHECKS], ids=["all", "streaming"])
-def test_dill_may_do_what_pickle_cannot(checks):
-    outcomes = run(lambda: HoldsLambda("model"), checks)
+def test_dill_may_do_what_pickle_cannot(checks, make):
+    outcomes = run(lambda: make("model"), checks)
     assert passed(outcomes), outcomes
     [pickle] = [outcome for outcome in outcomes if outcome.check == "pickle"]
     assert pickle.detail.startswith("dill is needed (")
