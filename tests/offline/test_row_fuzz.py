@@ -13,6 +13,7 @@ import io
 import json
 import os
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,7 @@ def test_a_damaged_row_ends_no_other(
         reader = RowReader(options, Path("/nowhere"), ["tiny"])
         job = BatchJob(engine, reader, lambda: iter(rows.items()), write, has_images=bool(images))
         job.run()
-    print(f"{kind}: {count} rows,", dict(counts.most_common()))
+    sys.stdout.write(f"{kind}: {count} rows, {dict(counts.most_common())}\n")
     assert len(texts) == 1
     # Rows with an image are another kind of request, which the model may not have.
     with_images = [line for line in rows if line not in answers]

@@ -245,7 +245,7 @@ class AllKnowLengths(StreamsOnly):
 
 
 class StreamsAndDecodes(StreamsOnly):
-    special_toks: Any = ["<s>"]
+    special_toks: Any = ("<s>",)
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> Any:
         return " ".join(map(str, token_ids))
