@@ -54,4 +54,4 @@ def test_a_configuration_is_made_as_in_the_design() -> None:
     assert TokenizerSelection.vllm().tokenizer_backend == "vllm"
     assert TokenizerSelection.sglang().tokenizer_backend == "sglang"
     own = TokenizerSelection.new("my_package", "MyTokenizer")
-    assert (own.python_module, own.python_class) == ("my_package", "MyTokenizer")
+    assert (own.module, own.class_name) == ("my_package", "MyTokenizer")
