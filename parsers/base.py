@@ -13,7 +13,7 @@ from .events import Event
 from .held_back import HeldText
 
 MalformedCalls = Literal["open", "repair"]
-"""What happens to calls whose arguments delimiters alone cannot make JSON; docs/formats.md."""
+"""What happens to calls whose arguments delimiters alone cannot make JSON; docs/add-a-format.md."""
 
 
 class ParserNames(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from backedge.parsers.formats.catalog import FORMATS
 from backedge.testing.diagram import draw_format, main
 from click.testing import CliRunner
 
-PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
+PAGE = Path(__file__).parents[2] / "docs" / "add-a-format.md"
 HEADED = Format(
     "headed",
     {
