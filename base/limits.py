@@ -134,7 +134,15 @@ MAX_REASON = 1000
 # Messages, content parts and tool calls together. vLLM's own check of a request, which holds the
 # interpreter's lock, takes 12 us for each.
 MAX_MESSAGES = 8_192
-"""entries: messages, content parts and tool calls of a request, together | 400"""
+"""entries: messages, content parts, segments of reasoning and tool calls of a request, together
+| 400"""
+MAX_ARGUMENTS = 1_048_576
+"""characters: the arguments of an earlier call | 400"""
+# vLLM takes 0.1 ms for each, SGLang copies them.
+MAX_TEMPLATE_VALUES = 1_024
+"""values: values in `chat_template_kwargs`, nested ones included | 400"""
+MAX_OPTIONS = 65_536
+"""characters: the options in a request's `metadata`, as text | 400"""
 MAX_TOOLS = 1024
 """tools: tools of a request | 400"""
 # Some 200 tools' parameters; calls of an engine's own JSON grammar do not count.

@@ -19,6 +19,7 @@ import msgspec
 
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject, decode_json
+from ...base.limits import MAX_OPTIONS
 from ...guided.guided_request import GuidedRequest, decode_request
 from ...templates.chat_template import join_reasoning
 from ..turns.flags import TurnMode
@@ -234,7 +235,7 @@ def apply_metadata_options(request: ChatRequest) -> None:
         option = OPTIONS[name]
         try:
             request.set_field(option.field, msgspec.convert(value, option.type), path)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half a surrogate pair
             raise RequestError.wrong(path, value, option.allowed) from error
 
 
@@ -252,6 +253,10 @@ def _move_stop_token_ids(request: ChatRequest) -> None:
 
 
 def _decode_options(given: object) -> JsonObject:
+    if isinstance(given, str) and len(given) > MAX_OPTIONS:
+        raise RequestError.too_many(
+            f"metadata.{METADATA_KEY}", len(given), "characters", MAX_OPTIONS
+        )
     try:
         value = decode_json(given) if isinstance(given, str) else given
         return msgspec.convert(value, JsonObject)

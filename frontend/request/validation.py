@@ -7,7 +7,7 @@ take microseconds; `check_schemas` checks schemas in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -16,7 +16,7 @@ from ...base.errors import RequestError
 from ...base.ranges import INT_32, RANGES, Range
 from ...guided.guided_request import check_constraints
 from ...templates.chat_template import RESERVED, TEXT_PARTS
-from .chat_request import ChatRequest, Message
+from .chat_request import ChatRequest, Message, ToolCall
 
 
 def check_ranges(request: ChatRequest, vocabulary_size: int | None) -> None:
@@ -120,13 +120,17 @@ def _check_stop_strings(request: ChatRequest) -> None:
 
 def _check_messages(request: ChatRequest) -> None:
     messages = request.messages
-    parts = sum(_count(message.content) + _count(message.tool_calls) for message in messages)
+    parts = sum(
+        _count(message.content) + _count(message.tool_calls) + _count(message.reasoning_content)
+        for message in messages
+    )
     if not messages:
         raise RequestError("messages", "must not be empty")
     if len(messages) + parts > limits.MAX_MESSAGES:
-        unit = "messages, content parts and tool calls"
+        unit = "messages, content parts, segments and tool calls"
         raise RequestError.too_many("messages", len(messages) + parts, unit, limits.MAX_MESSAGES)
     for position, message in enumerate(messages):
+        _check_arguments(f"messages[{position}].tool_calls", message.tool_calls or ())
         if isinstance(message.content, str):
             continue
         if _is_empty(message):
@@ -134,6 +138,14 @@ def _check_messages(request: ChatRequest) -> None:
             without = " without tool_calls" if message.role == "assistant" else ""
             raise RequestError(field, f"must not be empty{without}")
         _check_content(f"messages[{position}].content", message.content)
+
+
+def _check_arguments(field: str, calls: Iterable[ToolCall]) -> None:
+    for position, call in enumerate(calls):
+        arguments = call.function.arguments
+        if isinstance(arguments, str) and len(arguments) > limits.MAX_ARGUMENTS:
+            path = f"{field}[{position}].function.arguments"
+            raise RequestError.too_many(path, len(arguments), "characters", limits.MAX_ARGUMENTS)
 
 
 def _check_content(field: str, content: object) -> None:
@@ -177,11 +189,28 @@ def _is_empty(message: Message) -> bool:
 
 
 def _check_template_arguments(request: ChatRequest) -> None:
-    """Reject variables that would override rendering arguments."""
+    """Reject variables that would override rendering arguments, and too many."""
     for arguments in (request.chat_template_kwargs, request.chat_template_args):
         for name in sorted(RESERVED.intersection(arguments or ())):
             why = "a request must not set this variable of the chat template"
             raise RequestError.unsupported(f"chat_template_kwargs.{name}", why)
+        if not _has_at_most(arguments, limits.MAX_TEMPLATE_VALUES):
+            why = f"has more than {limits.MAX_TEMPLATE_VALUES:,} values, nested ones included"
+            raise RequestError("chat_template_kwargs", why)
+
+
+def _has_at_most(value: object, limit: int) -> bool:
+    """Whether `value` has at most this many nested values; it is walked no further."""
+    waiting = [value]
+    for _ in range(limit + 1):
+        if not waiting:
+            return True
+        item = waiting.pop()
+        if isinstance(item, dict | list):
+            if len(waiting) + len(item) > limit:
+                return False
+            waiting.extend(item.values() if isinstance(item, dict) else item)
+    return not waiting
 
 
 RULES: tuple[Callable[[ChatRequest], None], ...] = (

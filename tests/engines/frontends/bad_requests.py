@@ -44,6 +44,10 @@ def tool(parameters: object = None, name: object = "f") -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
+def make_call(arguments: object) -> dict[str, Any]:
+    return {"function": {"name": "f", "arguments": json.dumps(arguments)}}
+
+
 def json_schema(schema: object) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
 
@@ -194,6 +198,11 @@ MESSAGES: list[tuple[str, Any]] = [
     ("messages[0].reasoning_content", [{"role": "assistant", "reasoning_content": 5}]),
     ("messages[0].reasoning_content[0]", [{"role": "assistant", "reasoning_content": [5]}]),
     ("messages", [{"role": "user", "content": "\ud800"}]),
+    ("messages", [{"role": "assistant", "reasoning_content": ["a"] * 50_000}]),
+    (
+        "messages[0].tool_calls[0].function.arguments",
+        [{"role": "assistant", "tool_calls": [make_call({"a": [1] * 500_000})]}],
+    ),
     ("messages[0].name", [{"role": "user", "content": "a", "name": 5}]),
     ("messages[0].tool_call_id", [{"role": "tool", "content": "a", "tool_call_id": 5}]),
     ("messages", BEYOND_SMALL_CONTEXT),
@@ -216,6 +225,13 @@ def template_arguments() -> Iterator[Bad]:
             yield Bad(f"chat_template_kwargs.{name}", {field: {name: 20_000_000}})
     both = {"padding": "max_length", "max_length": 20_000_000}
     yield Bad("chat_template_kwargs.max_length", {"chat_template_kwargs": both})
+    for many in (
+        {f"k{number}": number for number in range(100_000)},
+        {"a": [[1]] * 50_000},
+        {"a": [{"b": [0] * 100}] * 100},
+    ):
+        for field in ("chat_template_kwargs", "chat_template_args"):
+            yield Bad("chat_template_kwargs", {field: many})
 
 
 # Schemas that are wrong, and the path of what is wrong in them.
@@ -326,6 +342,12 @@ def options() -> Iterator[Bad]:
     yield Bad("metadata.backedge", {"metadata": {"backedge": "no json"}})
     yield Bad("metadata.backedge", {"metadata": {"backedge": "[" * 100_000}})
     yield Bad("metadata.backedge", {"metadata": {"backedge": '{"a":' * 500 + "1" + "}" * 500}})
+    for text, field in (
+        (json.dumps({"stop_token_ids": [1] * 100_000}), ""),
+        (r'{"keep_turns": "\ud800"}', ".keep_turns"),
+        (r'{"stop_token_ids": ["\ud800"]}', ".stop_token_ids"),
+    ):
+        yield Bad(f"metadata.backedge{field}", {"metadata": {"backedge": text}})
     yield Bad("metadata.backedge.colour", metadata(colour="red"))
     yield Bad("metadata.backedge.stop_regex", metadata(stop_regex="a"))
     yield Bad("metadata.backedge.stop_token_ids", metadata(stop_token_ids="x"))
