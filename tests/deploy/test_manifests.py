@@ -425,7 +425,7 @@ def test_an_engine_starts_before_its_worker_and_ends_after_it() -> None:
     installed = engine["pod"]["initContainers"][0]
     assert installed["image"] == engine["image"]
     (path,) = (found["value"] for found in engine["env"] if found["name"] == "PYTHONPATH")
-    assert f"--target={path}" in installed["args"]
+    assert {f"--target={path}", "--require-hashes"} <= {*installed["args"]}
     mounted = {mount["name"] for mount in engine["volumeMounts"]}
     assert mounted <= {volume["name"] for volume in engine["pod"]["volumes"]}
 
