@@ -27,7 +27,7 @@ from ..parsers.parser_lookup import (
     tool_format,
     uses_native,
 )
-from ..parsers.response_template import DESCRIBED
+from ..parsers.response_template import DESCRIBED, refuse_described
 from ..postprocess.messages import WorkerCard, read
 from ..templates.auto_parsers import AUTO
 from ..tokenization.detokenizer import read_vocabulary
@@ -155,6 +155,7 @@ def select_parsers(
     if not configured.by_worker:
         is_native = uses_native(kind, names)
         if is_native and installed is not None:
+            refuse_described(names)
             installed.check_names(names, known_formats())
         return FrontendParsers(names, is_native)
     # A worker may use native parsers whatever this frontend's flag says.
@@ -165,7 +166,7 @@ def select_parsers(
         logger.warning(
             "the worker's parser %r is not installed here; requests are rendered and constrained "
             "without it",
-            name,
+            str(name).partition(":")[0],
         )
     return FrontendParsers(usable, native=installed is not None)
 

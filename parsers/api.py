@@ -12,6 +12,7 @@ from ..base.errors import SetupError
 from .base import MalformedCalls, ParserFactory, ParserNames, ParserRequest, StreamParser
 from .linear_parsers import Vocabulary
 from .parser_lookup import Kind, linear_parsers, uses_native
+from .response_template import refuse_described
 
 Engine = Literal["vllm", "sglang", "trtllm"]
 # Package of each engine and class of its parsers, in order of preference. Importing one engine's
@@ -77,6 +78,7 @@ def native_parsers(
     model_config: vLLM's, which some of its parsers read.
     Raises `SetupError` if the engine is not installed, or lacks what its parsers need.
     """
+    refuse_described(names)
     installed = [
         known
         for known, (package, _) in NATIVE.items()

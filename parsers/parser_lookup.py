@@ -16,7 +16,7 @@ from ..base.log import get_logger
 from .base import ParserNames
 from .format import Format
 from .linear_parsers import LinearParsers, Vocabulary
-from .response_template import PREFIX, compile_description
+from .response_template import PREFIX, find_table
 
 Kind = Literal["auto", "linear", "native"]
 ENTRY_POINTS = "backedge.formats"
@@ -94,7 +94,9 @@ def known_formats() -> dict[str, Entry]:
 def find_formats(name: str) -> Entry:
     """Return the formats that have this name. Raises `SetupError` for one that is broken."""
     if name.startswith(PREFIX):
-        described = compile_description(name)
+        described = find_table(name)
+        if isinstance(described, SetupError):
+            return Entry()
         return Entry(
             described if described.parses_tools else None,
             described if described.parses_reasoning else None,
@@ -130,6 +132,8 @@ def uses_native(kind: Kind, names: ParserNames) -> bool:
         if name and find(name) is None:
             if kind == "auto":
                 return True
+            if name.startswith(PREFIX) and isinstance(refusal := find_table(name), SetupError):
+                raise refusal
             raise UnknownParserError(
                 flag, name, [known for known in known_formats() if find(known) is not None]
             )

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ..base.errors import SetupError
+from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_DESCRIPTION_BYTES
 from .arguments.json_calls import CallKeys
+from .base import ParserNames
 from .format import Format, Jump, ReuseSuffix, Spelling, State, Target
 from .literal_patterns import (
     Capture,
@@ -32,8 +33,9 @@ from .literal_patterns import (
 # The name of parsers that a description makes; the rest of the name is the description.
 DESCRIBED = "template"
 PREFIX = f"{DESCRIBED}:"
-_REASONING = frozenset({"thinking", "reasoning", "reasoning_content"})
-_FIELDS = _REASONING | {"content", "tool_calls"}
+REASONING_FIELDS = frozenset({"thinking", "reasoning", "reasoning_content"})
+CONTENT, CALLS = "content", "tool_calls"
+_FIELDS = REASONING_FIELDS | {CONTENT, CALLS}
 _TAG = re.compile(r"<([\w:.-]+)[\s=].*")
 # Texts, with white space between them, before a call's name, before a value and at the end.
 MAX_TEXTS = 2
@@ -86,9 +88,56 @@ def name_description(description: object) -> str:
     return PREFIX + text
 
 
+def describing_name(names: ParserNames) -> str:
+    """Return the description that names the parsers; "" if they have other names.
+
+    Raises `SetupError` if a second parser has another name.
+    """
+    both = {name for name in msgspec.structs.astuple(names) if name}
+    own = next((name for name in both if name.startswith(PREFIX)), "")
+    if own and len(both) > 1:
+        raise SetupError(
+            "no table holds the model's `response_template`, so transformers' own parser reads all "
+            f"of the answer; set {TOOL_CALL_FLAG} and {REASONING_FLAG} to {DESCRIBED!r}, or leave "
+            "one out."
+        )
+    return own
+
+
+def refuse_described(names: ParserNames) -> None:
+    """Raise `SetupError` if only transformers' own parser can read these names' answers."""
+    if describing_name(names):
+        raise SetupError(
+            "no table holds the model's `response_template`, and transformers' own parser, which "
+            "runs its expressions, runs in a worker's pool alone."
+        )
+
+
 @functools.lru_cache(maxsize=64)
+def find_table(name: str) -> Format | DescriptionError:
+    """Return the format of a description, or why no table holds it. Raises `SetupError`."""
+    try:
+        return compile_description(name)
+    except DescriptionError as error:
+        return error
+
+
+def describes(name: str, flag: str) -> bool:
+    """Return whether a description has what a flag names a parser of. False if it is unusable."""
+    try:
+        fields = read_fields(name).keys()
+    except SetupError:
+        return False
+    return CALLS in fields if flag == TOOL_CALL_FLAG else not REASONING_FIELDS.isdisjoint(fields)
+
+
 def compile_description(name: str) -> Format:
     """Return the format of a name that `name_description` made. Raises `SetupError`."""
+    return _Compiler(read_fields(name)).compile()
+
+
+def read_fields(name: str) -> dict[str, Field]:
+    """Return the fields of a name that `name_description` made. Raises `SetupError`."""
     if len(name) > MAX_DESCRIPTION_BYTES + len(PREFIX):
         raise SetupError(f"a description has more than {MAX_DESCRIPTION_BYTES} bytes.")
     try:
@@ -99,7 +148,7 @@ def compile_description(name: str) -> Format:
         raise SetupError(
             f"the model's `response_template` has version {description.version}; known is 1."
         )
-    return _Compiler(description.fields).compile()
+    return description.fields
 
 
 class _Compiler:
@@ -151,7 +200,7 @@ class _Compiler:
         if field.content_args.get("strip", True) is not True or field.join:
             raise PatternError("keeps white space around its text, or joins texts with some")
         opens, closes = _read_markers(field, "open"), _read_markers(field, "close")
-        if name in _REASONING:
+        if name in REASONING_FIELDS:
             if not opens or not closes:
                 raise PatternError("needs an `open` and a `close`")
             for state in {self._outside, State.START}:

@@ -32,7 +32,13 @@ from ..parsers.detection import (
 )
 from ..parsers.format import Format
 from ..parsers.parser_lookup import find_formats, tool_format
-from ..parsers.response_template import DESCRIBED, name_description
+from ..parsers.response_template import (
+    DESCRIBED,
+    describes,
+    find_table,
+    name_description,
+    read_fields,
+)
 from ..tokenization.model_files import ModelFolder, find_folder
 from .chat_template import (
     DEFAULT,
@@ -134,8 +140,8 @@ def _describe(flag: str, name: str | None, own: str | None) -> str | None:
         return name
     if own is None:
         raise SetupError(f"{flag} {DESCRIBED}: tokenizer_config.json has no `response_template`.")
-    found = find_formats(own)
-    if (found.tools if flag == TOOL_CALL_FLAG else found.reasoning) is None:
+    read_fields(own)
+    if not describes(own, flag):
         raise SetupError(f"{flag} {DESCRIBED}: the `response_template` describes nothing of it.")
     return own
 
@@ -150,6 +156,9 @@ def _take(
 ) -> str:
     """Return the name of what was detected, else `own`, the model's description."""
     found = detect_described(detection, flag, own)
+    if found.format is None and own is not None and describes(own, flag):
+        logger.info("%s auto: %s, by transformers' own parser: %s", flag, DESCRIBED, found.reason)
+        return own
     if found.format is None:
         raise NoParserError(flag, model, found)
     name = name_for_engine(found.format, known) if found is detection or own is None else own
@@ -162,7 +171,9 @@ def detect_described(detection: Detection, flag: str, own: str | None) -> Detect
     if detection.format is not None or own is None:
         return detection
     try:
-        found = find_formats(own)
+        found, table = find_formats(own), find_table(own)
+        if isinstance(table, SetupError):
+            raise table
     except SetupError as error:
         return replace(detection, reason=f"{detection.reason}; {error}")
     format_ = found.tools if flag == TOOL_CALL_FLAG else found.reasoning

@@ -17,6 +17,7 @@ from typing import Concatenate, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from ..base.engines import load_native_parsers
 from ..base.errors import PoolAbsentError, RequestError, SetupError, exiting
 from ..base.gc_freeze import freeze_loaded
 from ..base.json_types import JsonObject
@@ -31,6 +32,7 @@ from ..engines.dynamo.types import (
 from ..parsers.api import native_parsers
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import Kind, linear_parsers, uses_native
+from ..parsers.response_template import describing_name
 from ..postprocess.messages import KEY, PostprocessParams, WorkerCard, encode
 from ..recording.recording import RecordedModel
 from ..tokenization import LazyTokenizer, set_tokenizer_config
@@ -103,8 +105,15 @@ def choose_parsers(
     Raises `UnknownParserError` and `UnusableParserError`.
     """
     if uses_native(kind, names):
-        return native()
+        # Expressions of a model's folder run in the pool alone.
+        return build_described(None, names) if describing_name(names) else native()
     return linear_parsers(names, read_vocabulary(tokenizer))
+
+
+def build_described(tokenizer: object, names: ParserNames) -> ParserFactory:
+    """Return transformers' parsers of a description; None: as for `DescribedParsers`."""
+    parsers: ParserFactory = load_native_parsers("transformers").DescribedParsers(tokenizer, names)
+    return parsers
 
 
 def load_native(folder: str, names: ParserNames) -> ParserFactory:
@@ -134,7 +143,11 @@ def pool_parts(
     names: the fields of `ParserNames`, as decoded from JSON.
     """
     adapter = importlib.import_module(module)
-    tokenizer, parsers = adapter.pool_parts(ParserNames(**names), **arguments)
+    chosen = ParserNames(**names)
+    described = bool(describing_name(chosen))
+    tokenizer, parsers = adapter.pool_parts(ParserNames() if described else chosen, **arguments)
+    if described:
+        parsers = build_described(tokenizer, chosen)
     if own_tokenizer is not None:
         tokenizer = select_decoding(load_tokenizer(*own_tokenizer), tokenizer)
     return build_detokenizers(detokenizer, module, tokenizer), parsers
@@ -211,6 +224,11 @@ class Worker(abc.ABC, Generic[HandlerT]):
             tokenizer = select_decoding(load_tokenizer(*own), model.tokenizer)
         is_native = uses_native(settings.parsers, settings.names)
         processes = settings.pool_processes(is_native=is_native)
+        if is_native and describing_name(settings.names) and not processes:
+            raise SetupError(
+                "transformers' parser of the model's `response_template` runs in processes of its "
+                "own: leave out --postprocess-workers 0."
+            )
         detokenizers = build_detokenizers(settings.detokenizer, type(self).__module__, tokenizer)
         if processes:
             self._pool = self._build_pool(processes, model.pool_arguments, own)

@@ -26,7 +26,7 @@ from ..base.limits import PROCESS_MEMORY_MB
 from ..parsers.api import Engine
 from ..parsers.base import MalformedCalls, ParserNames
 from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format
-from ..parsers.response_template import DESCRIBED
+from ..parsers.response_template import DESCRIBED, describing_name
 from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
 from ..postprocess.fallback import OnError
 from ..recording import flags as record_flags
@@ -219,7 +219,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Return how many processes to start: 0 for linear parsers, which are cheaper inline."""
         if not is_native:
             return 0
-        return auto_processes() if self.workers is None else self.workers
+        if self.workers is not None:
+            return self.workers
+        return max(auto_processes(), 1 if describing_name(self.names) else 0)
 
     def build_pool_settings(
         self, processes: int, build: str, arguments: JsonObject, parsers_name: str

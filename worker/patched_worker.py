@@ -24,6 +24,7 @@ from ..base.seams import Role, read_version
 from ..engines.dynamo.types import ModelRuntimeConfig
 from ..parsers.base import ParserNames
 from ..parsers.parser_lookup import known_formats, uses_native
+from ..parsers.response_template import describing_name
 from ..tokenization.tokenizer_selection import BACKEND_FLAG
 from .decoding import check_tokenizer
 from .engine_support import ENDPOINT, EngineSupport
@@ -105,7 +106,8 @@ class PatchedWorker(Worker[HandlerT], Generic[ConfigT, HandlerT]):
             worker.load_plugins()
             if settings.detokenizer == "native":
                 check_tokenizer(settings.tokenizer, cls.engine.name)
-            if uses_native(settings.parsers, settings.names):
+            native = uses_native(settings.parsers, settings.names)
+            if native and not describing_name(settings.names):
                 worker.check_names({*known_formats()})
         worker.install_card()
         if not settings.post_processing:

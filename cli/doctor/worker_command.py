@@ -27,7 +27,7 @@ from ...parsers.events import Content
 from ...parsers.format import Format
 from ...parsers.linear_parsers import LinearParsers, Vocabulary
 from ...parsers.parser_lookup import known_formats, reasoning_format, tool_format
-from ...parsers.response_template import DESCRIBED
+from ...parsers.response_template import DESCRIBED, describes, find_table
 from ...templates.auto_parsers import AUTO
 from ...testing.transcripts import EXAMPLES
 from ...worker.flags import (
@@ -228,10 +228,17 @@ def _check_described(kind: _Kind, facts: ModelFacts) -> Finding:
     try:
         format_ = kind.find(facts.description or "")
         text = "the model has no `response_template` that describes it"
+        if facts.description is not None and isinstance(
+            refusal := find_table(facts.description), SetupError
+        ):
+            text = str(refusal)
     except SetupError as error:
         format_, text = None, str(error)
     if format_ is not None:
         return Finding("ok", kind.topic, f"{kind.flag} {DESCRIBED}: the table can be made")
+    if facts.description is not None and describes(facts.description, kind.flag):
+        text = f"{kind.flag} {DESCRIBED}: transformers' own parser in the pool, because {text}"
+        return Finding("ok", kind.topic, text)
     text = f"{kind.flag} {DESCRIBED}: {text}"
     return Finding("error", kind.topic, text, f"name a parser, or leave {kind.flag} out")
 

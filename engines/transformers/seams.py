@@ -20,6 +20,12 @@ read transformers.image_processing_utils:BaseImageProcessor.valid_kwargs
     without: min_pixels and max_pixels are ignored
     used_in: offline/vision.py:has_pixel_budget
     feature: budgets of pixels
+
+== parsers 5.17
+read transformers.utils.chat_parsing:ResponseParser.finalize
+    why: only its tokenizers offer it in public, and a pool has other tokenizers, too
+    without: a `response_template` that no table holds has no parser
+    used_in: parsers.py:DescribedParser
 """,
 )
 FRONTEND = read_table(

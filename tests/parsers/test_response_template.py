@@ -22,30 +22,9 @@ from benchmarks.samples.sample import Call
 from tests.conformance.cases import OUTSIDE
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families.family import function
+from tests.parsers.made_up import ANSWER, CALL, MADE_UP, TOOL
 
 SESSIONS = OUTSIDE / "response_templates" / "hf"
-TOOL = function("get_time", zone="string", days="integer")
-CALL = {"name": "{name}", "arguments": "{content}"}
-# A format of no known model; text outside its messages is dropped.
-MADE_UP: dict[str, Any] = {
-    "start_anchor": "<|bot|>",
-    "fields": {
-        "thinking": {"open": "<|muse|>", "close": "<|hush|>"},
-        "content": {"open": "<|say|>", "close_pattern": r"<\|hush\|>\s*"},
-        "tool_calls": {
-            "open_pattern": r"<\|act\|>(?P<name>\w+)<\|with\|>",
-            "close": "<|hush|>",
-            "repeats": True,
-            "content": "xml-inline",
-            "content_args": {"tag_pattern": r"<arg (?P<key>\w+)>\s*(?P<value>.*?)\s*</arg>"},
-            "transform": {"type": "function", "function": CALL},
-        },
-    },
-}
-ANSWER = (
-    "<|muse|>Which zone?<|hush|>\n<|say|>A moment.<|hush|>\n<|act|>get_time<|with|>"
-    "<arg zone> Rome </arg>\n<arg days>3</arg><|hush|> rest"
-)
 
 
 def with_calls(**fields: Any) -> dict[str, Any]:

@@ -145,6 +145,18 @@ def test_a_described_format(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     assert "<|muse|>" in format_.states[State.CONTENT]
 
 
+def test_a_description_that_no_table_holds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    thinking = {"open_pattern": "<(?=t)t>", "close": "</t>"}
+    model = write_description(tmp_path, {"fields": {"content": {}, "thinking": thinking}})
+    with caplog.at_level("INFO"):
+        found = resolve_auto(ParserNames(None, "auto"), model)
+    assert "auto: template, by transformers' own parser: " in caplog.text
+    assert found == resolve_auto(ParserNames(None, "template"), model)
+    assert reasoning_format(found.reasoning or "") is None
+
+
 def test_a_known_format_comes_first(tmp_path: Path) -> None:
     for path in Path(MODEL).iterdir():
         shutil.copy(path, tmp_path)
@@ -159,7 +171,7 @@ def test_a_known_format_comes_first(tmp_path: Path) -> None:
     [
         (None, ParserNames("template"), "has no `response_template`"),
         (DESCRIPTION, ParserNames("template"), "describes nothing of it"),
-        ({"fields": {"x": {}}}, ParserNames("template"), "'x' that an answer does not have"),
+        ({"fields": {"x": {}}}, ParserNames("template"), "describes nothing of it"),
         (DESCRIPTION, ParserNames("auto"), "--tool-call-parser auto finds no parser"),
     ],
 )

@@ -1,0 +1,203 @@
+"""transformers' own parser of a checkpoint's `response_template`, for those that no table holds.
+
+It runs expressions of the model's folder, so parsers are built in the processes of a pool alone,
+where a step has a deadline.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from transformers.utils.chat_parsing import ResponseParser
+from typing_extensions import override
+
+from ...base.errors import SetupError
+from ...base.json_types import JsonObject
+from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
+from ...parsers.events import Content, Event, Reasoning
+from ...parsers.native.reasoning_count import ReasoningCount
+from ...parsers.native.sent_calls import SentCalls
+from ...parsers.native.startup_checks import EngineTokenizer
+from ...parsers.passthrough import PassthroughParser
+from ...parsers.response_template import CALLS, CONTENT, PREFIX, REASONING_FIELDS, describing_name
+
+
+class DescribedParsers(ParserFactory):
+    """Builds the parsers of a description.
+
+    tokenizer: None in a process that runs no expression, where all text is content.
+    Raises `SetupError` if transformers cannot use the description.
+    """
+
+    def __init__(self, tokenizer: object, names: ParserNames) -> None:
+        self.name = names.label
+        self._names = names
+        self._tokenizer = cast("EngineTokenizer | None", tokenizer)
+        self._description: JsonObject = json.loads(describing_name(names).removeprefix(PREFIX))
+        for field in self._description["fields"].values():
+            field.pop("optional", None)  # an answer without it is an answer
+        if tokenizer is not None:
+            try:
+                ResponseParser(self._description, prefix="")
+            except Exception as error:
+                raise SetupError(
+                    f"transformers refuses the model's `response_template`: {error}."
+                ) from error
+
+    @override
+    def shows_special_tokens(self, request: ParserRequest) -> bool:
+        return True
+
+    @override
+    def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
+        if self._tokenizer is None:
+            return PassthroughParser()
+        prompt = self._tokenizer.decode(list(prompt_token_ids))
+        parser = ResponseParser(self._description, prefix=prompt, tools=request.tools)
+        return DescribedParser(parser, self._description["fields"], self._names, request)
+
+
+class DescribedParser(StreamParser):
+    """Parses one choice. fields: of the description; others than an answer's are not shown."""
+
+    token_aligned = True
+
+    def __init__(
+        self, parser: Any, fields: JsonObject, names: ParserNames, request: ParserRequest
+    ) -> None:
+        self._parser = parser
+        self._kinds: dict[str, type[Reasoning | Content]] = {
+            **dict.fromkeys(REASONING_FIELDS, Reasoning if names.reasoning else Content),
+            CONTENT: Content,
+        }
+        self._kept = {
+            name
+            for name, field in fields.items()
+            if not field.get("content_args", {}).get("strip", True)
+        }
+        self._declared = (
+            {tool["function"]["name"] for tool in request.tools}
+            if names.tool_call and request.parses_own_syntax
+            else set()
+        )
+        # Text of no field is dropped, unless it is the JSON to which a grammar holds the answer.
+        self._json = tuple(mark for mark in "{[" if not _opens_with(fields, mark))
+        self._calls = SentCalls()
+        self._region: str | None = None
+        self._body = self._space = ""
+        self._is_plain, self._is_between = False, True
+        list(self._read(parser.initial_events))
+        self._count = ReasoningCount(frozenset(), in_reasoning=self._reasons)
+
+    @property
+    def _reasons(self) -> bool:
+        return self._kinds.get(self._region or "") is Reasoning
+
+    @property
+    @override
+    def in_reasoning(self) -> bool:
+        return self._count.in_reasoning
+
+    @property
+    @override
+    def reasoning_tokens(self) -> int:
+        return self._count.tokens
+
+    @override
+    def reads_together(self, token_ids: Sequence[int]) -> bool:
+        return len(token_ids) == 1
+
+    @override
+    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        before = self._region
+        events = self._feed(text) if text else []
+        self._count.update(
+            token_ids,
+            events,
+            in_reasoning=self._reasons,
+            passed_marker=self._region != before,
+        )
+        return events
+
+    @override
+    def finish(
+        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
+    ) -> list[Event]:
+        events = self.feed(text, token_ids)
+        if self._is_plain:
+            return events
+        try:
+            _, found = self._parser.finalize()
+        except ValueError:
+            return [*events, *self._show_body()]
+        if cut and self._region == CALLS:
+            return events  # the call stays open
+        return [*events, *self._read(found)]
+
+    def _feed(self, text: str) -> list[Event]:
+        if self._is_between and text.strip():
+            self._is_between = False
+            self._is_plain = text.lstrip().startswith(self._json)
+        if self._is_plain:
+            return [Content(text)]
+        try:
+            return list(self._read(self._parser.feed(text)))
+        except ValueError:
+            # The parser cannot continue after a call that it cannot read.
+            self._is_plain = True
+            self._body += text
+            return self._show_body()
+
+    def _show_body(self) -> list[Event]:
+        return [Content(self._body)] if self._region == CALLS and self._body else []
+
+    def _read(self, found: Sequence[JsonObject]) -> Iterator[Event]:
+        for event in found:
+            match event:
+                case {"type": "region_open", "field": field}:
+                    self._region, self._body, self._space = field, "", ""
+                    self._is_between = False
+                case {"type": "region_chunk", "text": text}:
+                    yield from self._show(text)
+                case {"type": "region_close", "value": value}:
+                    if self._region == CALLS:
+                        yield from self._send(value if isinstance(value, list) else [value])
+                    self._region, self._is_between = None, True
+
+    def _show(self, text: str) -> Iterator[Event]:
+        """Yield text of the open field, without white space around it."""
+        kind = self._kinds.get(self._region or "")
+        if kind is not None and self._region not in self._kept:
+            text = self._space + text if self._body else text.lstrip()
+            shown = text.rstrip()
+            self._space, text = text[len(shown) :], shown
+        self._body += text
+        if kind is not None and text:
+            yield kind(text)
+
+    def _send(self, calls: list[Any]) -> Iterator[Event]:
+        """Yield complete calls; their text if one is not a call of a declared function."""
+        functions = [call.get("function") for call in calls if isinstance(call, dict)]
+        named = [one for one in functions if isinstance(one, dict) and "arguments" in one]
+        if len(named) < len(calls) or any(one.get("name") not in self._declared for one in named):
+            if self._declared:
+                yield Content(self._body)
+            return
+        for function in named:
+            arguments, index = function["arguments"], len(self._calls)
+            if not isinstance(arguments, str):
+                arguments = json.dumps(arguments, ensure_ascii=False)
+            yield self._calls.start(index, function["name"], None)
+            yield self._calls.add_arguments(index, arguments)
+
+
+def _opens_with(fields: JsonObject, mark: str) -> bool:
+    """Return whether text with this mark may open a field or belongs to one without an opening."""
+    for field in fields.values():
+        opening = field.get("open", field.get("open_pattern"))
+        texts = opening if isinstance(opening, list) else [opening or mark]
+        if any(str(text).lstrip("\\").startswith(mark) for text in texts):
+            return True
+    return False
