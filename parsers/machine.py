@@ -28,8 +28,7 @@ These are the states that a table may have, and the usual ways between them:
       │
       └─ rejected: from any state to the right, as long as the call has not begun
 
-docs/add-a-format.md shows two tables as diagrams; `python -m backedge.testing.diagram NAME` draws
-any.
+docs/add-a-format.md has diagrams of two; `python -m backedge.testing.diagram NAME` draws any.
 The machine needs no stack: formats nest to one level only, text, calls within it, parameters within
 a call. The one thing to remember is the text that the calls interrupted, `ShownText.state`; the
 target `Jump.RETURN` goes back there. Real nesting occurs in arguments only, and there a grammar

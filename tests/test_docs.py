@@ -78,9 +78,11 @@ def missing_modules(text: str) -> list[str]:
     commands = re.findall(r"python -m\s+((?:backedge|benchmarks|tools|tests)[\w.]*)", text)
     found = [name for name in commands if not is_module(name.rstrip("."))]
     named = set(re.findall(r"`(backedge(?:\.\w+)+)`", text)) - ENTRY_POINTS
-    # The last part may be a class or a function.
+    # The last part may be a class or a function; a method has its class before it.
     return found + sorted(
-        name for name in named if not is_module(name) and not is_module(name.rpartition(".")[0])
+        name
+        for name in named
+        if not is_module(name) and not is_module(re.sub(r"(\.[A-Z]\w*)?\.\w+$", "", name))
     )
 
 

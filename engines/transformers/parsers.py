@@ -177,7 +177,7 @@ class DescribedParser(StreamParser):
         if kind is not None and text:
             yield kind(text)
 
-    def _send(self, calls: list[Any]) -> Iterator[Event]:
+    def _send(self, calls: list[object]) -> Iterator[Event]:
         """Yield complete calls; their text if one is not a call of a declared function."""
         functions = [call.get("function") for call in calls if isinstance(call, dict)]
         named = [one for one in functions if isinstance(one, dict) and "arguments" in one]

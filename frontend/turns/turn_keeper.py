@@ -248,22 +248,10 @@ class TurnKeeper:
             if prompt.digest() != turn.prompt_digest:
                 self._miss("prompt")
                 continue
-            generated = turn.token_ids
-            try:
-                end = token_ids.index(generated[-1], start) + 1
-            except ValueError:
-                self._miss("end")
+            spliced = self._splice_turn(repeated, params, longest, token_ids)
+            if spliced is None:
                 continue
-            written = token_ids[start:end]
-            if written != generated:
-                more = len(generated) - len(written)
-                if more > 0 and len(token_ids) + more > longest:
-                    self._miss("refused")
-                    continue
-                if not self._are_equal(repeated, written, token_ids[:start], params):
-                    self._miss("answer")
-                    continue
-                token_ids = token_ids[:start] + generated + token_ids[end:]
+            token_ids = spliced
             conversation.spliced += 1
         start = self._find_start(conversation.beginning, token_ids)
         if start < done:
@@ -275,6 +263,32 @@ class TurnKeeper:
         conversation.prompt_digest = prompt.digest()
         conversation.begun = pack_token_ids(token_ids[start:])
         return token_ids
+
+    def _splice_turn(
+        self,
+        repeated: RepeatedTurn,
+        params: PostprocessParams,
+        longest: float,
+        token_ids: list[int],
+    ) -> list[int] | None:
+        """Return the token ids with those of one turn; None, and count why, if they do not fit."""
+        start, generated = repeated.turn.prompt_length, repeated.turn.token_ids
+        try:
+            end = token_ids.index(generated[-1], start) + 1
+        except ValueError:
+            self._miss("end")
+            return None
+        written = token_ids[start:end]
+        if written == generated:
+            return token_ids
+        more = len(generated) - len(written)
+        if more > 0 and len(token_ids) + more > longest:
+            self._miss("refused")
+        elif not self._are_equal(repeated, written, token_ids[:start], params):
+            self._miss("answer")
+        else:
+            return token_ids[:start] + generated + token_ids[end:]
+        return None
 
     def _find_start(self, beginning: str, token_ids: list[int]) -> int:
         """Return where `beginning` begins, which ends the prompt; -1 if within a token."""

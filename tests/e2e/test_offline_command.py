@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.offline_batch import ARGUMENTS
-from tests.e2e.offline_batch import ENVIRONMENT
+from tests.e2e.offline_batch import ARGUMENTS, ENVIRONMENT
 from tests.offline.batch_files import batch_row, read_answers
 from tests.support import TINY_MODEL, TRANSCRIPTS
 from tools.offline import CPU_ARGUMENTS, PARSERS

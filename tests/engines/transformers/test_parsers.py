@@ -128,7 +128,7 @@ def test_the_workers_own_process_runs_no_expression(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(described, "ResponseParser", refuse)
     names = ParserNames(NAME, NAME)
-    factory = choose_parsers("auto", names, None, refuse)  # type: ignore[arg-type]
+    factory = choose_parsers("auto", names, None, refuse)  # type: ignore[arg-type]  # never called
     assert factory.name == "template+template"
     assert factory.shows_special_tokens(ParserRequest())
     assert isinstance(factory(ParserRequest(), []), PassthroughParser)
@@ -142,7 +142,12 @@ def test_without_a_pool_it_is_refused() -> None:
 
 def test_it_is_the_only_parser() -> None:
     with pytest.raises(SetupError, match="leave one out"):
-        choose_parsers("auto", ParserNames(NAME, "qwen3"), None, lambda: None)  # type: ignore[arg-type, return-value]
+        choose_parsers(
+            "auto",
+            ParserNames(NAME, "qwen3"),
+            None,
+            lambda: None,  # type: ignore[arg-type, return-value]  # never called
+        )
 
 
 def test_what_transformers_refuses_stops_the_start() -> None:
