@@ -364,6 +364,8 @@ MAX_IMAGE_BYTES = 67_108_864
 """bytes: the file of an image | the row's error"""
 MAX_IMAGE_PIXELS = 67_108_864
 """pixels: an image | the row's error, before its pixels are read"""
+MAX_ROW_IMAGES = 16
+"""images: a row of a batch | the row's error"""
 # Some 800 MB, as RGB.
 MAX_HELD_PIXELS = 268_435_456
 """pixels: images of the rows in an engine | further rows are read later"""

@@ -18,6 +18,7 @@ import msgspec
 
 from ..base.errors import RequestError, shorten, show
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_ROW_IMAGES
 from .batch_file import LineSet, find_image_parts, has_image, read_id
 from .batch_output import build_answer
 from .contracts import (
@@ -148,14 +149,21 @@ class RowReader:
         return dataclasses.replace(self.options, **own) if own else None
 
     def _read_image(self, row: JsonObject, fields: JsonObject) -> JsonObject:
-        """Return the image, and the messages with a plain placeholder for it."""
-        body = row.get("body", row)
+        """Return the images, and the messages with plain placeholders for them."""
+        body, own = row.get("body", row), row.get("image")
         parts = find_image_parts(body)
-        found = [*([row["image"]] if row.get("image") is not None else []), *map(_read_part, parts)]
-        if len(found) > 1:
-            message = f"the row has {len(found)} images; at most 1 is allowed. Split the row."
+        if own is None:
+            found = [_read_part(part) for part in parts]
+        else:
+            found = own if isinstance(own, list) else [own]
+        if own is not None and parts:
+            message = "the row has images in `image` and in its messages; put all in one place."
             raise RowFailure("image", message)
-        image = {"image": self._load(found[0])}
+        if len(found) > MAX_ROW_IMAGES:
+            message = f"the row has {len(found)} images; at most {MAX_ROW_IMAGES} are allowed."
+            raise RowFailure("image", message)
+        images = [self._load(source) for source in found]
+        image: JsonObject = {"image": images[0] if len(images) == 1 else images}
         if not parts:
             return image
         return {**image, "messages": _mark_image(fields["messages"])}

@@ -389,10 +389,10 @@ class TextGenerationRequest(Named):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VlmGenerationRequest(TextGenerationRequest):
-    """One row with an image.
+    """One row with images.
 
-    image: a path, the bytes of a file, or a PIL image. It is inserted at the messages' part of
-        type "image", or before the last user message's text; several images are rejected.
+    image: a path, the bytes of a file, or a PIL image; or a list of them. They are inserted at the
+        messages' parts of type "image", in order, or before the last user message's text.
     """
 
     image: Any = None

@@ -94,15 +94,15 @@ class Grammar(NamedTuple):
 class Prompt:
     """A prompt for engines.
 
-    token_ids: for a row with an image, with as many image tokens as the model sees.
-    text, image: for engines that combine them themselves.
-    inputs: tensors that a processor made from an image, by argument of the model.
-    pixels: of the image.
+    token_ids: for a row with images, with as many image tokens as the model sees.
+    text, images: for engines that combine them themselves.
+    inputs: tensors that a processor made from the images, by argument of the model.
+    pixels: of the images.
     """
 
     token_ids: list[int]
     text: str | None = None
-    image: Any = None
+    images: list[Any] = field(default_factory=list)
     inputs: dict[str, Any] = field(default_factory=dict)
     pixels: int = 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 import os
@@ -15,7 +16,7 @@ from typing_extensions import override
 
 from ..base.errors import RequestError, SetupError, show
 from ..base.json_types import JsonObject
-from ..base.limits import MAX_IMAGE_BYTES, MAX_IMAGE_PIXELS
+from ..base.limits import MAX_IMAGE_BYTES, MAX_IMAGE_PIXELS, MAX_ROW_IMAGES
 from ..templates.chat_template import find_variables
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import ModelFolder, find_folder
@@ -71,6 +72,22 @@ def load_image(image: object) -> Image.Image:
         return convert_to_rgb(opened)
     except Exception as error:
         raise RowFailure("image", f"{name} cannot be read ({describe_error(error)}).") from error
+
+
+def load_images(image: object) -> list[Image.Image]:
+    """Return the images of a row, one or a list. Raises `RowFailure`, as `load_image`."""
+    given = list(image) if isinstance(image, list | tuple) else [image]
+    if len(given) > MAX_ROW_IMAGES:
+        found = f"the row has {len(given)} images; at most {MAX_ROW_IMAGES} are allowed"
+        raise RowFailure("image", f"{found}. Split the row.")
+    images, pixels = [], 0
+    for one in given or [None]:
+        images.append(load_image(one))
+        pixels += images[-1].width * images[-1].height
+        if pixels > MAX_IMAGE_PIXELS:
+            found = f"the row's first {len(images)} images have {pixels:,} pixels"
+            raise RowFailure("image", f"{found}; at most {MAX_IMAGE_PIXELS:,} are allowed.")
+    return images
 
 
 def read_file(image: object) -> tuple[bytes, str]:
@@ -156,7 +173,7 @@ def has_pixel_budget(processor: Any) -> bool:
     return "max_pixels" in known
 
 
-# The types of a part that is the placeholder of the image.
+# The types of a part that is the placeholder of an image.
 IMAGE_PARTS = ("image", "image_url", "input_image")
 TEXT_PARTS = ("text", "input_text", "output_text")
 
@@ -226,49 +243,57 @@ class VisionPrompts:
 
     def build(self, request: VlmGenerationRequest, options: GenerationOptions) -> Prompt:
         """Return the prompt of a row. Raises `RowFailure` and `RequestError`."""
-        image = load_image(request.image)
+        images = load_images(request.image)
         if not has_pixel_budget(self.processor):
-            image = fit_pixels(image, self._options)
+            images = [fit_pixels(image, self._options) for image in images]
         text = request.prompt
         if text is None:
-            text = render_conversation(self._render, request, options)
+            render = functools.partial(self._render, len(images))
+            text = render_conversation(render, request, options)
         try:
             inputs = self.processor(
-                text=[text], images=[image], return_tensors="pt", **self.arguments
+                text=[text], images=images, return_tensors="pt", **self.arguments
             )
         except Exception as error:
+            what = "the image" if len(images) == 1 else f"the {len(images)} images"
             raise RowFailure(
-                "image", f"the model's processor rejects the image ({describe_error(error)})."
+                "image", f"the model's processor rejects {what} ({describe_error(error)})."
             ) from error
         [token_ids] = inputs.pop("input_ids").tolist()
         inputs.pop("attention_mask", None)
-        return Prompt(token_ids, text, image, dict(inputs), image.width * image.height)
+        pixels = sum(image.width * image.height for image in images)
+        return Prompt(token_ids, text, images, dict(inputs), pixels)
 
     def _render(
-        self, messages: list[JsonObject], tools: list[JsonObject] | None, **template_kwargs: Any
+        self,
+        images: int,
+        messages: list[JsonObject],
+        tools: list[JsonObject] | None,
+        **template_kwargs: Any,
     ) -> str:
         known = {name: template_kwargs[name] for name in self._variables & template_kwargs.keys()}
-        return apply_template(self.processor, place_image(messages), tools, known)
+        return apply_template(self.processor, place_images(messages, images), tools, known)
 
 
-def place_image(messages: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return the messages with all contents as parts, one of them for the image.
+def place_images(messages: Sequence[JsonObject], count: int) -> list[JsonObject]:
+    """Return the messages with all contents as parts, `count` of them for images.
 
-    Without such a part, it is inserted before the last user message's text.
-    Raises `RowFailure` for several images, and `RequestError` for other media.
+    Without such parts, they are inserted before the last user message's text.
+    Raises `RowFailure` for another number of parts, and `RequestError` for other media.
     """
     converted = [
         {**message, "content": _convert_parts(position, message.get("content"))}
         for position, message in enumerate(messages)
     ]
-    images = sum(part["type"] == "image" for message in converted for part in message["content"])
-    if images > 1:
-        raise RowFailure("image", f"the messages have {images} images; only one is supported.")
-    if not images:
+    places = sum(part["type"] == "image" for message in converted for part in message["content"])
+    if places not in (0, count):
+        found = f"the messages have {places} parts for images, and the row has {count}"
+        raise RowFailure("image", f"{found}; give as many images as parts.")
+    if not places:
         users = [message for message in converted if message["role"] == "user"]
         if not users:
             raise RowFailure("image", "no user message can hold the image; add one.")
-        users[-1]["content"].insert(0, {"type": "image"})
+        users[-1]["content"][:0] = [{"type": "image"} for _ in range(count)]
     return converted
 
 

@@ -167,7 +167,7 @@ class HfBackend(VisionBackend):
                     groups.setdefault(build_key(row), []).append(row)
                     waiting += 1
                     pixels += row.prompt.pixels
-                    row.prompt.image = None
+                    row.prompt.images.clear()
             except Exception as error:  # noqa: BLE001 - it is this row's
                 row.error = find_row_error(error, "generation", "transformers")
             if row.error is not None:

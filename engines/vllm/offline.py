@@ -150,16 +150,16 @@ class VllmBackend(VisionBackend):
                 running.abort()
 
     def _build_prompt(self, row: Row) -> dict[str, Any]:
-        """Return the prompt in vLLM's form; for an image, vLLM computes the tokens."""
+        """Return the prompt in vLLM's form; for images, vLLM computes the tokens."""
         prompt = row.prompt
-        if prompt.image is None or self._vision is None:
+        if not prompt.images or self._vision is None:
             return {"prompt_token_ids": prompt.token_ids}
         encode = self._vision.processor.tokenizer.encode
         # vLLM computes these itself.
         prompt.inputs.clear()
         return {
             "prompt_token_ids": encode(prompt.text, add_special_tokens=False),
-            "multi_modal_data": {"image": prompt.image},
+            "multi_modal_data": {"image": prompt.images},
             "mm_processor_kwargs": self._vision.arguments,
         }
 

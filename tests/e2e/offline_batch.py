@@ -24,7 +24,7 @@ from backedge.offline import (
 from tests.offline.batches import PARSED, ask, letters, request
 from tests.offline.guided_rows import CASES as GUIDED
 from tests.offline.stop_matrix import CASES as STOPS
-from tests.offline.vision_rows import BUDGET, rows
+from tests.offline.vision_rows import BUDGET, row_of_two, rows
 from tests.support import TINY_MODEL, TRANSCRIPTS
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -131,7 +131,7 @@ def generate_images(backend: str, model: str) -> list[GenerationResult]:
     budget = VlmPreprocessOptions(max_pixels=BUDGET)
     with build_engine(backend, model=model, vlm=budget) as engine:
         options = GenerationOptions(max_new_tokens=8, temperature=0)
-        return engine.generate_vlm_batch(rows(), options)
+        return engine.generate_vlm_batch([*rows(), row_of_two()], options)
 
 
 if __name__ == "__main__":

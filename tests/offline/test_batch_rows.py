@@ -204,6 +204,17 @@ def test_rows_with_an_image(row: dict[str, Any], expected: dict[str, Any]) -> No
     assert READER.read(row, 3) == VlmGenerationRequest(id="line-3", **expected)
 
 
+@pytest.mark.parametrize(
+    "row",
+    [{"messages": parts("a.png", {"url": DATA})}, {"prompt": "a", "image": ["a.png", DATA]}],
+    ids=["parts", "field"],
+)
+def test_a_row_with_several_images(row: dict[str, Any]) -> None:
+    request = READER.read(row, 1)
+    assert isinstance(request, VlmGenerationRequest)
+    assert request.image == [READER.folder / "a.png", PNG]
+
+
 def test_a_body_with_an_image() -> None:
     request = READER.read(batch_row(messages=parts({"url": DATA}), max_tokens=3), 1)
     assert isinstance(request, VlmGenerationRequest)
@@ -225,11 +236,9 @@ def test_a_body_with_an_image() -> None:
         ),
         ({"messages": parts("data:image/png,abc")}, "the image must not be 'data:image/png,abc'"),
         ({"messages": parts("https://a/b.png")}, "the image 'https://a/b.png' is not a local"),
-        ({"messages": parts("a.png", "b.png")}, "the row has 2 images; at most 1"),
-        (
-            {"messages": parts("a.png"), "image": "b.png"},
-            "the row has 2 images; at most 1",
-        ),
+        ({"messages": parts(*["a.png"] * 17)}, "the row has 17 images; at most 16"),
+        ({"prompt": "a", "image": ["a.png"] * 17}, "the row has 17 images; at most 16"),
+        ({"messages": parts("a.png"), "image": "b.png"}, "the row has images in `image` and in"),
     ],
 )
 def test_an_image_that_cannot_be_is_named(row: dict[str, Any], message: str) -> None:

@@ -15,7 +15,8 @@ from backedge.offline import (
     vision,
 )
 from backedge.offline.rows import RowFailure
-from backedge.offline.vision import has_vision, place_image
+from backedge.offline.vision import has_vision, place_images
+from PIL import Image
 
 from examples.make_vision_model import make
 from tests.offline.batches import ask
@@ -158,13 +159,13 @@ def user(*content):
 
 def test_the_image_stands_where_the_messages_have_it():
     for kind in vision.IMAGE_PARTS:
-        assert place_image(user(TEXT, {"type": kind}, TEXT)) == user(TEXT, IMAGE, TEXT)
+        assert place_images(user(TEXT, {"type": kind}, TEXT), 1) == user(TEXT, IMAGE, TEXT)
 
 
 def test_or_in_front_of_the_last_question():
     first, last = {"role": "user", "content": "x"}, {"role": "user", "content": "x"}
     answer = {"role": "assistant", "content": None}
-    assert place_image([first, answer, last]) == [
+    assert place_images([first, answer, last], 1) == [
         *user(TEXT),
         {"role": "assistant", "content": []},
         *user(IMAGE, TEXT),
@@ -174,18 +175,18 @@ def test_or_in_front_of_the_last_question():
 @pytest.mark.parametrize(
     ("messages", "part"),
     [
-        (user(IMAGE, IMAGE), "have 2 images; only one is supported"),
+        (user(IMAGE, IMAGE), "have 2 parts for images, and the row has 1"),
         ([{"role": "system", "content": "x"}], "no user message can"),
     ],
 )
 def test_messages_without_a_place_for_one_image(messages, part):
     with pytest.raises(RowFailure, match=part):
-        place_image(messages)
+        place_images(messages, 1)
 
 
 def test_other_media_are_refused():
     with pytest.raises(RequestError, match="a part of text or an image"):
-        place_image(user({"type": "video_url"}))
+        place_images(user({"type": "video_url"}), 1)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +196,35 @@ def test_whether_a_model_sees(tmp_path, config, expected):
     if config is not None:
         (tmp_path / "config.json").write_text(config)
     assert has_vision(tmp_path) is expected
+
+
+def test_several_images_in_one_row(engine):
+    first, last = make_image(140, 140), make_image(280, 140)
+    alone = engine.generate_vlm_batch([ask_image("What?", first), ask_image("What?", last)], GREEDY)
+    several = [ask_image("What?", pair) for pair in ([first, last], [last, first])]
+    placed = user(IMAGE, TEXT, IMAGE)
+    batch = [*several, VlmGenerationRequest(messages=placed, image=(first, last))]
+    results = engine.generate_vlm_batch(batch, GREEDY)
+    assert [result.error for result in results] == [None] * 3
+    # 25 and 50 tokens, and one before and after each.
+    one, two = (result.prompt_tokens for result in alone)
+    assert [result.prompt_tokens for result in results[:2]] == [one + 52, two + 27]
+    assert results[0].token_ids != results[1].token_ids
+    [again] = engine.generate_vlm_batch([several[1]], GREEDY)
+    assert again.token_ids == results[1].token_ids
+
+
+@pytest.mark.parametrize(
+    ("sizes", "part"),
+    [
+        ([(1, 1)] * 17, "17 images; at most 16"),
+        ([(8192, 4097)] * 2, "first 2 images have"),
+        ([], "no image"),
+    ],
+)
+def test_images_of_a_row_have_bounds(sizes, part):
+    with pytest.raises(RowFailure, match=part):
+        vision.load_images([Image.new("L", size) for size in sizes])
 
 
 def test_a_prompt_of_text_marks_its_image_itself(engine):

@@ -30,3 +30,7 @@ def rows() -> list[VlmGenerationRequest]:
         ask_image("What is it? " * number, make_image(*size))
         for number, (size, _) in enumerate(SIZES, 1)
     ]
+
+
+def row_of_two() -> VlmGenerationRequest:
+    return ask_image("What are they?", [make_image(*size) for size, _ in SIZES[:2]])
