@@ -18,7 +18,7 @@ from tests.soak.figures import Report, Series
 from tests.soak.fleet import STEADY, Fleet
 from tests.soak.load import Load
 from tests.support import write
-from tools.stack import Stack
+from tools.stack import Stack, metric
 
 SAMPLE_S = 5.0
 PROGRESS_S = 60.0
@@ -62,6 +62,9 @@ async def soak(fleet: Fleet, flags: argparse.Namespace) -> bool:
     asked = ", ".join(f"{count} {kind}" for kind, count in load.asked.most_common())
     write(f"seed {flags.seed}; asked: {asked}")
     write(report.text(series))
+    write(
+        f"answers restored at the {STEADY}: {metric(fleet.steady.url, 'backedge_turns_total'):.0f}"
+    )
     return report.passed(series)
 
 

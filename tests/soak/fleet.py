@@ -1,4 +1,4 @@
-"""The soak's fleet: three frontends, one of them Dynamo's, and four workers of two models."""
+"""The soak's fleet: three frontends, one of them Dynamo's, four workers, and a store of turns."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.e2e.conftest import DYNAMO_PARSERS
 from tests.e2e.test_replay import PARSERS
 from tests.soak.faults import POOL_PROCESSES, Member
 from tests.soak.load import GUIDED, TIMEOUT_S, Target
+from tests.soak.store import Store
 from tools.stack import (
     HUGGINGFACE_FRONTEND,
     STOCK_FRONTEND,
@@ -40,6 +41,7 @@ class Fleet:
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
+        self._store = Store(stack)
         self._port = free_port()
         starts: dict[str, Callable[[], Process]] = {
             f"replay worker, {latency}": partial(self._start_replay, latency)
@@ -50,9 +52,14 @@ class Fleet:
             Member(name, start(), start, is_ready, frozenset({GUIDED}))
             for name, start in starts.items()
         ]
+        # It breaks nothing: no request fails or is wrong for want of a kept turn.
+        store = Member(
+            "store of turns", self._store.start(), self._store.start, self._store.answers
+        )
+        self.members.append(store)
         self.pooled = stack.worker(*POOL, *DEADLINE, *PARSERS, name=POOLED, wait=False)
         self.steady = stack.frontend(
-            *PARSERS, *MIGRATIONS, command=HUGGINGFACE_FRONTEND, wait=False
+            *(*PARSERS, *MIGRATIONS, *self._store.flags), command=HUGGINGFACE_FRONTEND, wait=False
         )
         other = Member(
             OTHER, self._start_frontend(), self._start_frontend, serves_all, frozenset({OTHER})
@@ -68,6 +75,7 @@ class Fleet:
             Target(
                 *(name, build_client(frontend), model, (name, model) != (STEADY, POOLED)),
                 pool=frozenset({POOL_PROCESSES} if model == POOLED else ()),
+                keeps_turns=model == POOLED,
             )
             for name, frontend in ((STEADY, self.steady), (OTHER, other.process))
             for model in (REPLAYED, POOLED)
@@ -84,7 +92,7 @@ class Fleet:
         return self._stack.replay(*PARSERS, *DYNAMO_PARSERS, *pace, name=REPLAYED, wait=False)
 
     def _start_frontend(self) -> Process:
-        flags = ("--tokenizer-backend", "vllm", *PARSERS, *MIGRATIONS)
+        flags = ("--tokenizer-backend", "vllm", *PARSERS, *MIGRATIONS, *self._store.flags)
         return self._stack.frontend(*flags, port=self._port, wait=False)
 
 

@@ -17,10 +17,11 @@ from openai.types.chat import ChatCompletionChunk
 from tests.e2e.client import Answer, add_delta, build_request, whole
 from tests.e2e.test_transcripts import as_dynamo_folds
 from tests.soak.options import choose_options, find_fault, gather
+from tests.soak.store import CALL, ask_for_call, send_back
 from tests.support import TRANSCRIPTS, Transcript
 
 CANCELLED_SHARE, SLOW_SHARE, BAD_SHARE, WHOLE_SHARE = 0.15, 0.1, 0.05, 0.2
-OPTIONS_SHARE = 0.3
+OPTIONS_SHARE, TURNS_SHARE = 0.3, 0.15
 SLOW_READER_S = 0.05
 TIMEOUT_S = 120.0
 # Each is refused with 400, whatever else happens in the fleet.
@@ -61,7 +62,8 @@ class Target:
 
     name: of the frontend, for what a fault explains. follows_grammars: whether the model gives its
     transcripts where a grammar guides it to JSON. shares: of the kinds of requests, which
-    replace the usual ones. pool: `POOL_PROCESSES` if a pool serves it.
+    replace the usual ones. pool: `POOL_PROCESSES` if a pool serves it. keeps_turns: whether the
+    frontend does, and the model answers any prompt.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Target:
     follows_grammars: bool = True
     shares: Mapping[str, float] | None = None
     pool: frozenset[str] = frozenset()
+    keeps_turns: bool = False
 
     @property
     def uses(self) -> frozenset[str]:
@@ -142,6 +145,8 @@ class Load:
         self.asked[kind] += 1
         if kind == "options":
             return await self._ask_with_options(target, began)
+        if kind == "turns":
+            return await self._ask_twice(target, began)
         transcript = self.random.choice(
             [each for each in TRANSCRIPTS.values() if target.follows_grammars or not guided(each)]
         )
@@ -167,6 +172,25 @@ class Load:
         note = f"{options}: {fault}" if fault else ""
         return Outcome(target, uses, result, began, time.monotonic(), note)
 
+    async def _ask_twice(self, target: Target, began: float) -> Outcome:
+        """Ask for a call, and send it back to a frontend that may be another one."""
+        asked, tenant = target, f"{self.random.random()}"
+        other = self.random.choice([each for each in self.targets if each.keeps_turns])
+        uses = target.uses | other.uses
+        try:
+            first = await ask_for_call(asked.client, asked.model, [], tenant)
+            called = whole(first).answer.message["tool_calls"]
+            if called != CALL["expect"]["tool_calls"]:
+                note = f"{called} instead of {CALL['expect']['tool_calls']}"
+                return Outcome(target, uses, Result.WRONG, began, time.monotonic(), note)
+            asked = other
+            second = await ask_for_call(asked.client, asked.model, send_back(first), tenant)
+        except (openai.OpenAIError, ExceptionGroup) as error:
+            return failed(asked, uses, error, began)
+        ended = second.choices[0].finish_reason is not None
+        result = Result.RIGHT if ended else Result.FAILED
+        return Outcome(target, uses, result, began, time.monotonic(), "" if ended else "no finish")
+
     def _choose_kind(self, target: Target) -> str:
         kinds = {
             "cancelled": CANCELLED_SHARE,
@@ -174,6 +198,7 @@ class Load:
             "bad": BAD_SHARE,
             "whole": WHOLE_SHARE,
             "options": OPTIONS_SHARE if target.follows_grammars else 0.0,
+            "turns": TURNS_SHARE if target.keeps_turns else 0.0,
         }
         kinds["streamed"] = 1 - sum(kinds.values())
         kinds = dict(target.shares or kinds)
