@@ -217,13 +217,18 @@ KEEP_TURNS_MB = 256
 | those used longest ago are forgotten; `--keep-turns-mb`"""
 MAX_TURN_BYTES = 4_194_304
 """bytes: reasoning and token ids of an answer | it is not kept"""
+# The frontend waits for half of it; the rest is for an event loop that notices late.
 TURN_LOOKUP_MS = 30
 """milliseconds: a look-up in the store of turns that frontends share
-| the request goes on without"""
+| the request goes on without; a busy event loop may notice later"""
+MAX_FETCHED_TURNS = 256
+"""answers: answers of one look-up | the earlier ones are fetched with later requests"""
 KEEP_TURNS_EXPIRY_S = 3600
 """seconds: how long that store keeps an answer | it is forgotten; `--keep-turns-expiry`"""
 MAX_WAITING_TURNS = 64
 """answers: answers that wait for being written to that store | they are kept here alone"""
+MAX_WAITING_TURN_BYTES = 16_777_216
+"""bytes: reasoning and token ids of these answers together | they are kept here alone"""
 MAX_COMPARED_TURNS = 16_384
 """answers: answers whose rendered form is known to be what was generated, for each model
 | the first ones are compared again"""

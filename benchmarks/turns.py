@@ -1,17 +1,22 @@
-"""How many prompts of an agent begin with the last prompt and the last answer.
+"""The benefit of keeping turns for an agent, and its cost.
 
-    python -m benchmarks.turns FOLDER [--json]
+    python -m benchmarks.turns FOLDER [--parts templates stack cost store] [--json]
 
-FOLDER has chat templates (`**/*.jinja`). For each template of a thinking model with tools, a
-stand-in for the model makes five calls. It writes as the template does; for `exact`, its JSON has
+`templates` counts how many prompts of a loop begin, id by id, with the last prompt and the last
+answer. FOLDER has chat templates (`**/*.jinja`). For each template of a thinking model with tools,
+a stand-in for the model makes five calls. It writes as the template does; for `exact`, its JSON has
 no spaces and its tokens are cut elsewhere. The client drops the reasoning, writes the arguments
-anew and trims white space; for `sent_back` it sends the reasoning. The table counts the prompts
-that begin, id by id, with the last prompt and what was generated after it. The last column says why
+anew and trims white space; for `sent_back` it sends the reasoning. The last column says why
 a template has fewer than five with `exact`; with --json, `others` says why one is not measured.
+
+The other parts need no FOLDER: `stack` is an agent on real engines (`turns_stack`), `cost` the CPU
+time of a frontend (`turns_cost`; --beside adds another checkout), and `store` the look-ups in a
+store of several frontends (`turns_store`).
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import re
@@ -87,6 +92,13 @@ class Row(msgspec.Struct):
     reasoning: int = 0
     exact: int = 0
     reason: str = ""
+
+
+class Templates(msgspec.Struct):
+    """All rows. others: why a template is not measured, by its name."""
+
+    rows: list[Row]
+    others: dict[str, str]
 
 
 class NotMeasuredError(Exception):
@@ -294,18 +306,58 @@ def measure_all(folder: Path, others: dict[str, str]) -> Iterator[Row]:
             others[path.stem] = str(error)
 
 
+# --parts -> the rounds of the part; `templates` has no rounds.
+ROUNDS = {"stack": 4, "cost": 40, "store": 40}
+
+
+def measure_part(part: str, flags: argparse.Namespace) -> Sequence[msgspec.Struct]:
+    """Return the rows of a part that needs no folder."""
+    rounds = flags.rounds or ROUNDS[part]
+    if part == "cost":
+        from .turns_cost import measure_cost
+
+        return measure_cost(rounds, flags.beside)
+    if part == "stack":
+        from .turns_stack import measure_stack
+
+        return measure_stack(rounds)
+    from .turns_store import measure_store
+
+    return measure_store(rounds)
+
+
+def measure_templates(folder: Path) -> Templates:
+    """Return the rows of all templates, and why others are not measured."""
+    others: dict[str, str] = {}
+    return Templates(list(measure_all(folder, others)), others)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its results."""
     parser = build_parser(__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", help="of chat templates")
+    parser.add_argument("--parts", nargs="+", choices=("templates", *ROUNDS), default=["templates"])
+    parser.add_argument("--rounds", type=int, help="of each part; default: a part's own")
+    parser.add_argument("--beside", type=Path, help="for `cost`: another checkout with its .venv")
     flags = parser.parse_args(arguments)
-    others: dict[str, str] = {}
-    rows = list(measure_all(flags.folder, others))
-    print(encode({"rows": rows, "others": others}).decode() if flags.json else format_table(rows))
+    if "templates" in flags.parts and flags.folder is None:
+        parser.error("templates need a FOLDER; `--parts stack cost store` needs none")
+    results: dict[str, object] = {}
+    lines: list[object] = []
+    for part in flags.parts:
+        lines.append(part)
+        if part == "templates":
+            templates = measure_templates(flags.folder)
+            results[part] = templates
+            lines += format_table(templates.rows)
+        else:
+            results[part] = rows = measure_part(part, flags)
+            lines += rows
+    print(encode(results).decode() if flags.json else "\n".join(map(str, lines)))
 
 
-def format_table(rows: Sequence[Row]) -> str:
-    """Return the rows as a table."""
+def format_table(rows: Sequence[Row]) -> list[str]:
+    """Return the rows of templates as lines of a table."""
     columns = ("off", "sent_back", "reasoning", "exact")
     lines = [f"{'template':50}" + "".join(f"{name:>11}" for name in columns)]
     lines += [
@@ -316,7 +368,7 @@ def format_table(rows: Sequence[Row]) -> str:
     ]
     whole = [sum(getattr(row, name) == CALLS for row in rows) for name in columns]
     lines.append(f"{f'whole loops of {len(rows)}':50}" + "".join(f"{one:>11}" for one in whole))
-    return "\n".join(lines)
+    return lines
 
 
 if __name__ == "__main__":

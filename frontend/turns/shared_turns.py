@@ -10,13 +10,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import sys
 import time
 import zlib
 from collections.abc import Sequence
 
 import msgspec
 
-from ...base.limits import MAX_TURN_BYTES, MAX_WAITING_TURNS, TURN_LOOKUP_MS
+from ...base.limits import (
+    MAX_FETCHED_TURNS,
+    MAX_TURN_BYTES,
+    MAX_WAITING_TURN_BYTES,
+    MAX_WAITING_TURNS,
+    TURN_LOOKUP_MS,
+)
 from ...base.log import get_logger
 from .turn_store import Turn
 
@@ -50,7 +57,7 @@ class SharedTurns:
         self._failures = (RedisError, *FAILURES)
         self._expiry_s = expiry_s
         self._resume_at = 0.0
-        self._writing: set[asyncio.Task[None]] = set()
+        self._writing: dict[asyncio.Task[None], int] = {}
         self._looking: set[asyncio.Future[list[bytes | str | None]]] = set()
         # Look-ups have a limit of their own.
         pool = BlockingConnectionPool.from_url(
@@ -65,14 +72,15 @@ class SharedTurns:
         self._client = Redis.from_pool(pool)
 
     async def fetch(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the values of the keys that the server has, for `unseal`.
+        """Return the values of the last keys that the server has, for `unseal`.
 
         Takes at most `TURN_LOOKUP_MS`; returns nothing if the server fails.
         """
         if not keys or time.monotonic() < self._resume_at:
             return {}
+        keys = keys[-MAX_FETCHED_TURNS:]
         # The client may take a second to end a call that is cancelled, so nothing waits for it.
-        looking = asyncio.ensure_future(self._client.mget([_name(key) for key in keys]))
+        looking = asyncio.ensure_future(self._client.mget([name_in_store(key) for key in keys]))
         looking.add_done_callback(self._looking.discard)
         self._looking.add(looking)
         try:
@@ -89,11 +97,16 @@ class SharedTurns:
 
     def keep(self, key: bytes, turn: Turn) -> None:
         """Write a turn, later; it is dropped if too many wait or the server fails."""
-        if len(self._writing) >= MAX_WAITING_TURNS or time.monotonic() < self._resume_at:
+        size = len(turn.generated) + sys.getsizeof(turn.reasoning)
+        is_full = (
+            len(self._writing) >= MAX_WAITING_TURNS
+            or sum(self._writing.values()) + size > MAX_WAITING_TURN_BYTES
+        )
+        if is_full or time.monotonic() < self._resume_at:
             return
         task = asyncio.get_running_loop().create_task(self._write(key, turn))
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
+        self._writing[task] = size
+        task.add_done_callback(self._writing.pop)
 
     async def settle(self) -> None:
         """Wait for the writes."""
@@ -109,7 +122,7 @@ class SharedTurns:
         value = await asyncio.to_thread(seal, key, turn)
         try:
             async with asyncio.timeout(WRITE_TIMEOUT_S):
-                await self._client.set(_name(key), value, ex=self._expiry_s)
+                await self._client.set(name_in_store(key), value, ex=self._expiry_s)
         except self._failures as error:
             self._fail(error)
 
@@ -139,6 +152,6 @@ def unseal(key: bytes, value: bytes) -> Turn | None:
         return None
 
 
-def _name(key: bytes) -> bytes:
-    """Return the server's key, which does not tell `key`."""
+def name_in_store(key: bytes) -> bytes:
+    """Return the key in the server, which does not tell `key`."""
     return PREFIX + hashlib.blake2b(key, digest_size=32).hexdigest().encode()

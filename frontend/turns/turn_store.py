@@ -93,7 +93,8 @@ class TurnStore:
 
     def add(self, key: bytes, turn: Turn) -> bool:
         """Keep a turn. Return False for one that is too large."""
-        entry = msgspec.msgpack.encode(turn)
+        # A copy: msgspec's own buffer is up to half larger than its text.
+        entry = bytes(memoryview(msgspec.msgpack.encode(turn)))
         if len(entry) > MAX_TURN_BYTES:
             return False
         with self._lock:

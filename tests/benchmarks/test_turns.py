@@ -9,7 +9,10 @@ import pytest
 
 from benchmarks import turns
 from benchmarks.turns import CALLS, NotMeasuredError, Row, format_table, measure, measure_all
+from benchmarks.turns_stack import Step, summarize
+from benchmarks.turns_store import ANSWERS
 from tests.conformance.cases import OUTSIDE
+from tests.frontend.turns.store_server import REDIS
 from tests.support import TINY_MODEL
 
 # Families that write calls, and end turns, in different ways.
@@ -20,6 +23,10 @@ TEMPLATES = (
     "google-gemma-4-31B-it",
     "Kimi-K3",
 )
+
+
+# How many answers a look-up finds in each state of the store.
+FOUND = {("answers", ANSWERS), ("holds garbage", 0), ("was stopped", 0), ("was killed", 0)}
 
 
 def test_a_loop_stays_one_sequence_with_exact_alone() -> None:
@@ -44,8 +51,30 @@ def test_public_templates_stay_one_sequence(name: str) -> None:
 
 
 def test_the_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    lines = format_table([Row("a", 0, 4, 5, 5), Row("b", exact=1, reason="answer")]).splitlines()
+    lines = format_table([Row("a", 0, 4, 5, 5), Row("b", exact=1, reason="answer")])
     assert lines[-1].split() == ["whole", "loops", "of", "2", "0", "0", "1", "1"]
     assert lines[2].endswith("answer")
     turns.main([str(tmp_path), "--json"])
-    assert msgspec.json.decode(capsys.readouterr().out) == {"rows": [], "others": {}}
+    assert msgspec.json.decode(capsys.readouterr().out) == {"templates": {"rows": [], "others": {}}}
+
+
+def test_the_cost_and_the_look_ups(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A busy machine may take longer than the limit.
+    monkeypatch.setattr("backedge.frontend.turns.shared_turns.TIMEOUT_S", 1.0)
+    parts = ["cost", *(["store"] if REDIS else [])]
+    turns.main(["--parts", *parts, "--rounds", "2", "--json"])
+    found = msgspec.json.decode(capsys.readouterr().out)
+    assert [row["side"] for row in found["cost"]] == ["reasoning", "exact"]
+    assert all(row["rounds"] == 2 and row["whole"] > 0 for row in found["cost"])
+    found_in = {(row["state"], row["found"]) for row in found.get("store", ())}
+    assert found_in == (FOUND if REDIS else set())
+
+
+def test_the_shares_of_a_loop() -> None:
+    # Of the first two prompts and answers, 1 and 3 blocks are whole.
+    loop = [Step(64, 0, 0, 0), Step(97, 32, 1, 0), Step(140, 64, 1, 1)]
+    row = summarize("off", [loop])
+    assert (row.prompts, row.stayed) == (2, 1)
+    assert [row.cached, row.lowest, row.seen] == pytest.approx([5 / 6, 2 / 3, 0.5])

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +13,12 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-import redis
-from backedge.base.limits import TURN_LOOKUP_MS
+from backedge.base.limits import (
+    MAX_FETCHED_TURNS,
+    MAX_WAITING_TURN_BYTES,
+    MAX_WAITING_TURNS,
+    TURN_LOOKUP_MS,
+)
 from backedge.frontend.request.chat_request import ChatRequest
 from backedge.frontend.turns import shared_turns
 from backedge.frontend.turns.conversation import digest_conversation
@@ -34,10 +36,10 @@ from tests.frontend.turns.conversations import (
     drop_reasoning,
     result_of,
 )
+from tests.frontend.turns.store_server import REDIS, Server
 from tests.support import encode
-from tools.stack import LOOPBACK, ROOT, free_port
+from tools.stack import LOOPBACK
 
-REDIS = shutil.which("redis-server") or shutil.which("redis-server", path=ROOT / ".venv" / "bin")
 EXACT = TurnSettings("exact")
 KEY, OTHER = bytes(32), bytes([1]) * 32
 TURN = Turn("I count.", 3, b"p", b"abcd")
@@ -52,55 +54,12 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_turns, "WRITE_TIMEOUT_S", 0.3)
 
 
-class Server:
-    """A server on a port of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        assert REDIS is not None
-        self.port = free_port()
-        flags = ("--port", str(self.port), "--bind", LOOPBACK, "--save", "", "--dir", str(folder))
-        self.process = subprocess.Popen([REDIS, *flags], stdout=subprocess.DEVNULL)
-        self.client = redis.Redis(LOOPBACK, self.port)
-        while not self.answers():
-            assert self.process.poll() is None, "the server ended at its start"
-            time.sleep(0.02)
-
-    def answers(self) -> bool:
-        try:
-            return bool(self.client.ping())
-        except redis.ConnectionError:
-            return False
-
-    def rewrite(self, change: Callable[[bytes], bytes]) -> None:
-        """Change all values."""
-        for key in self.client.scan_iter():
-            value = self.client.get(key)
-            assert isinstance(value, bytes)
-            self.client.set(key, change(value))
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
-
-    def become_a_list(self) -> None:
-        for key in self.client.scan_iter():
-            self.client.delete(key)
-            self.client.rpush(key, "x")
-
-    def fill(self) -> None:
-        self.client.config_set("maxmemory", 1)
-
-
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     if REDIS is None:
         pytest.skip("redis-server is not installed")
-    started = Server(tmp_path)
-    yield started
-    started.kill()
+    with Server(tmp_path) as started:
+        yield started
 
 
 class Fleet:
@@ -152,6 +111,62 @@ def test_another_frontend_goes_on_from_the_answer(server: Server) -> None:
         assert (counts.fetched, counts.restored, counts.spliced) == (1, 1, 1)
     for key in server.client.scan_iter():
         assert 0 < server.client.ttl(key) <= 60
+
+
+def test_tenants_never_meet_in_the_server(server: Server) -> None:
+    url = f"redis://{LOOPBACK}:{server.port}/0"
+    settings = TurnSettings("exact", scope="tenant")
+    with asyncio.Runner() as runner:
+        shared = [SharedTurns(url, 60) for _ in range(2)]
+        first, second = (Agent(settings, shared=one, runner=runner) for one in shared)
+        answer = first.ask([QUESTION], CALLING, {"tenant": "a"})
+        runner.run(shared[0].settle())
+        messages = [QUESTION, drop_reasoning(answer), result_of(answer)]
+        for metadata in ({"tenant": "b"}, {"tenant": ""}, {"other": "a"}, {}):
+            second.ask(messages, "Three.", metadata)
+            assert THOUGHT not in second.prompt_text
+        assert (second.counts.fetched, second.counts.restored) == (0, 0)
+        second.ask(messages, "Three.", {"tenant": "a"})
+        assert (second.counts.fetched, second.counts.spliced) == (1, 1)
+        for one in shared:
+            runner.run(one.close())
+
+
+def test_a_look_up_asks_for_the_last_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    async def look_up(_: object, names: list[bytes]) -> list[None]:
+        asked.append(len(names))
+        return [None] * len(names)
+
+    async def run() -> None:
+        shared = SharedTurns(f"redis://{LOOPBACK}:1/0", 60)
+        await shared.fetch([bytes([number % 256]) * 32 for number in range(3_000)])
+        await shared.close()
+
+    monkeypatch.setattr("redis.asyncio.Redis.mget", look_up)
+    asyncio.run(run())
+    assert asked == [MAX_FETCHED_TURNS]
+
+
+def test_answers_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[object] = []
+
+    async def write(*arguments: object, **_: object) -> None:
+        written.append(arguments[1])
+
+    async def run(turn: Turn, count: int) -> int:
+        shared = SharedTurns(f"redis://{LOOPBACK}:1/0", 60)
+        written.clear()
+        for number in range(count):
+            shared.keep(bytes([number]) * 32, turn)
+        await shared.close()
+        return len(written)
+
+    monkeypatch.setattr("redis.asyncio.Redis.set", write)
+    assert asyncio.run(run(TURN, 200)) == MAX_WAITING_TURNS
+    large = Turn("", generated=bytes(MAX_WAITING_TURN_BYTES // 4 - 100))
+    assert asyncio.run(run(large, 9)) == 4
 
 
 def _forge(server: Server) -> Callable[[], None]:

@@ -1,5 +1,8 @@
 """Memory for turns: bounded, the last ones stay."""
 
+import tracemalloc
+
+import pytest
 from backedge.base.limits import MAX_TURN_BYTES
 from backedge.frontend.turns.turn_store import ENTRY_BYTES, Turn, TurnStore, pack_token_ids
 from hypothesis import given
@@ -25,6 +28,21 @@ def test_the_size_is_that_of_what_is_kept(added, capacity):
     found = {key: turn for key in last if (turn := store.find(key)) is not None}
     assert found.items() <= last.items()
     assert store.size >= len(found) * ENTRY_BYTES
+
+
+@pytest.mark.parametrize("size", [10, 1_000, 100_000])
+def test_memory_stays_below_the_capacity(size):
+    capacity = 1 << 22
+    tracemalloc.start()
+    try:
+        store = TurnStore(capacity)
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(3 * capacity // (size + ENTRY_BYTES)):
+            store.add(number.to_bytes(32), Turn("x" * size, generated=b"abcd"))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before <= capacity
 
 
 def test_what_was_used_last_stays():

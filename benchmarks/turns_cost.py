@@ -1,0 +1,275 @@
+"""The cost of keeping turns in a frontend: CPU time of paired requests in one process.
+
+An agent asks for the sixth time, after five calls; the frontend knows all of its answers. The
+workers have post-processed the chunks, of one token each, so the frontend has little else to do.
+In each round the modes take turns. Dynamo's HTTP server and router, which take most of a frontend's
+time, are not part of it: a whole frontend's ratios are nearer to 1.
+
+Another checkout's frontend, also without turns, has a process of its own, which runs this file; so
+all that it imports also exists in a checkout before turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from backedge.base.json_types import JsonObject
+from backedge.engines.transformers.frontend import HuggingFacePrompts
+from backedge.frontend.chat_model import ChatModel
+from backedge.frontend.prompt_preprocessor import PromptPreprocessor
+from backedge.frontend.prompt_queue import PromptQueue
+from backedge.guided.call_policy import CallPolicy
+from backedge.postprocess import Chunk, Postprocessor, PostprocessParams
+from backedge.postprocess.messages import KEY, PostprocessedChunk, encode, read
+
+from benchmarks.beside import Child, serve
+from tests.frontend.chat_requests import FILES, TOOL, raw_request
+from tests.frontend.doubles import Annotated, Context, Engine, deployment
+from tests.support import encode as tokenize
+from tests.support import tiny_detokenizers, tiny_parsers
+
+CALLS = 5
+OFF = "off"
+OTHER = "the other checkout"
+MODES = (OFF, "reasoning", "exact")
+US_PER_S = 1e6
+# Answers of these numbers of tokens; the difference is the cost per token.
+SHORT, LONG = 8, 408
+SHORT_REQUESTS, LONG_REQUESTS = 16, 4
+WARM_UP = 3
+CALL = '<tool_call>\n{"name":"f","arguments":{"a":1}}\n</tool_call>'
+END = "<|im_end|>"
+WORDS = "First I compare what I know of it, then I add the rest. "
+
+
+class Plan(msgspec.Struct):
+    """A measurement. tokens: of each answer."""
+
+    mode: str
+    tokens: int
+    requests: int
+
+
+class Measured(msgspec.Struct):
+    """CPU time of one request in microseconds. prompt_tokens: of each request."""
+
+    cpu_us: float
+    prompt_tokens: int
+
+
+class CostRow(msgspec.Struct):
+    """One side's cost over that of `off`: medians of all rounds.
+
+    request: of an answer of `SHORT` tokens. token: of each further token. whole: of an answer of
+    `LONG` tokens. request_us, token_us: what is added.
+    """
+
+    side: str
+    request: float
+    token: float
+    whole: float
+    request_us: float
+    token_us: float
+    rounds: int
+
+
+class ProcessedEngine(Engine):
+    """Answers as a worker that post-processes: each chunk has one token and its deltas."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.token_ids: list[int] = []
+        self._chunks: list[JsonObject] = []
+        self._made_for: list[int] | None = None
+
+    async def generate(self, request: JsonObject, *, context: object) -> AsyncIterator[Annotated]:
+        """Return the stream of a request, as Dynamo's engine does."""
+        if self._made_for is not self.token_ids:
+            self._chunks = list(self._process(request))
+            self._made_for = self.token_ids
+        self.requests = [request]
+        return self._stream()
+
+    def _process(self, request: JsonObject) -> Iterator[JsonObject]:
+        params = read(PostprocessParams, request["extra_args"][KEY])
+        assert params is not None  # noqa: S101 - narrows the type
+        post = Postprocessor(
+            params, tiny_detokenizers(), tiny_parsers(), prompt_token_ids=request["token_ids"]
+        )
+        for number, token_id in enumerate(self.token_ids, 1):
+            reason = "stop" if number == len(self.token_ids) else None
+            deltas = post.feed(Chunk(token_ids=[token_id], finish_reason=reason))
+            output = {"index": 0, "token_ids": [token_id], "finish_reason": reason}
+            processed = encode(PostprocessedChunk(deltas=deltas))
+            yield {**output, "extra_args": {KEY: processed}}
+
+    async def _stream(self) -> AsyncIterator[Annotated]:
+        for chunk in self._chunks:
+            yield Annotated(chunk)
+
+
+class Frontend:
+    """A frontend's model in one mode, and an agent that has made its calls."""
+
+    def __init__(self, mode: str, runner: asyncio.Runner) -> None:
+        self._runner = runner
+        self.engine = ProcessedEngine()
+        prompts = HuggingFacePrompts(
+            FILES.prompt_token_ids, {}, CallPolicy(enabled=False), has_reasoning_parser=True
+        )
+        queue = PromptQueue(threads=1)
+        factories = tiny_detokenizers(), tiny_parsers()
+        preprocessor = PromptPreprocessor(prompts, FILES, queue, None)
+        self.model = ChatModel(deployment(self.engine), preprocessor, lambda: factories)
+        if mode != OFF:
+            keep_turns(self.model, mode, queue)
+        self._messages: list[JsonObject] = [{"role": "user", "content": "Compare them all."}]
+        for number in range(CALLS):
+            self._call(number)
+
+    def _call(self, number: int) -> None:
+        thought = f"Step {number}: {WORDS * 6}"
+        self.engine.token_ids = tokenize(f"<think>\n{thought}\n</think>\n\n{CALL}{END}")
+        ids = [
+            part["id"]
+            for item in self._runner.run(self._ask())
+            for choice in item.get("data", {}).get("choices", ())
+            for part in choice["delta"].get("tool_calls", ())
+            if part.get("id")
+        ]
+        call = {"id": ids[0], "type": "function"}
+        call["function"] = {"name": "f", "arguments": '{"a": 1}'}
+        self._messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": ids[0], "content": "It is 21 C and sunny."},
+        ]
+
+    async def _ask(self) -> list[JsonObject]:
+        messages = msgspec.json.decode(msgspec.json.encode(self._messages))
+        request = raw_request(messages=messages, tools=[TOOL], stream=True)
+        return [item async for item in self.model.answer(request, Context())]
+
+    def set_answer(self, tokens: int) -> None:
+        """Let the model answer with so many tokens."""
+        text = tokenize(f"<think>\n{WORDS * tokens}")[: tokens - 5]
+        self.engine.token_ids = [*text, *tokenize(f"\n</think>\n\nYes.{END}")][:tokens]
+
+    def measure(self, requests: int) -> Measured:
+        """Return the cost of one request."""
+
+        async def run() -> float:
+            began = time.process_time()
+            for _ in range(requests):
+                await self._ask()
+            return time.process_time() - began
+
+        cpu_s = self._runner.run(run())
+        length = len(self.engine.requests[-1]["token_ids"])
+        return Measured(cpu_s / requests * US_PER_S, length)
+
+
+def keep_turns(model: ChatModel, mode: Any, queue: PromptQueue) -> None:
+    """Let a model keep turns."""
+    # A checkout before turns has no such modules.
+    from backedge.frontend.turns.flags import TurnSettings
+    from backedge.frontend.turns.turn_keeper import TurnKeeper
+    from backedge.frontend.turns.turn_store import TurnStore
+
+    settings, store = TurnSettings(mode), TurnStore(1 << 28)
+    model.turns = TurnKeeper(settings, store, queue, model.local_factories)
+
+
+class Frontends:
+    """The frontends of one process, one for each mode and length, made when they are needed."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._made: dict[tuple[str, int], Frontend] = {}
+
+    def measure(self, plan: Plan) -> Measured:
+        """Return the cost of one request."""
+        key = plan.mode, plan.tokens
+        if key not in self._made:
+            made = self._made[key] = Frontend(plan.mode, self._runner)
+            made.set_answer(plan.tokens)
+            made.measure(WARM_UP)
+            gc.collect()
+            gc.freeze()  # as a frontend does
+        return self._made[key].measure(plan.requests)
+
+
+class Sides:
+    """Measures the modes in this process, and another checkout's `off` in one of its own."""
+
+    def __init__(self, other: Child | None) -> None:
+        self._frontends = Frontends()
+        self._other = other
+        self._us: dict[tuple[str, int], list[float]] = {}
+
+    def measure(self, side: str, tokens: int) -> None:
+        """Measure one side once."""
+        requests = SHORT_REQUESTS if tokens == SHORT else LONG_REQUESTS
+        plan = Plan(OFF if side == OTHER else side, tokens, requests)
+        if side == OTHER and self._other is not None:
+            self._other.ask(plan)
+            measured = self._other.answer(Measured)
+        else:
+            measured = self._frontends.measure(plan)
+        self._us.setdefault((side, tokens), []).append(measured.cpu_us)
+
+    def compare(self, side: str, base: str = OFF) -> CostRow:
+        """Return what `side` costs over `base`."""
+        short = [self._us[one, SHORT] for one in (side, base)]
+        long = [self._us[one, LONG] for one in (side, base)]
+        each = [
+            [(whole - part) / (LONG - SHORT) for whole, part in zip(*pair, strict=True)]
+            for pair in zip(long, short, strict=True)
+        ]
+        return CostRow(
+            side if base == OFF else f"{side}, over {base}",
+            divide(*short),
+            divide(*each),
+            divide(*long),
+            subtract(*short),
+            subtract(*each),
+            len(short[0]),
+        )
+
+
+def divide(ours: Sequence[float], others: Sequence[float]) -> float:
+    """Return the median of the rounds' ratios."""
+    return statistics.median(one / other for one, other in zip(ours, others, strict=True))
+
+
+def subtract(ours: Sequence[float], others: Sequence[float]) -> float:
+    """Return the median of the rounds' differences."""
+    return statistics.median(one - other for one, other in zip(ours, others, strict=True))
+
+
+def measure_cost(rounds: int, checkout: Path | None = None) -> list[CostRow]:
+    """Return the cost of each mode; with a checkout, also of `off` over that checkout's."""
+    sides = list(MODES) if checkout is None else [*MODES, OTHER]
+    with ExitStack() as stack:
+        other = None
+        if checkout is not None:
+            other = stack.enter_context(Child(__file__, "--serve", checkout=checkout.resolve()))
+        measured = Sides(other)
+        for number in range(rounds):
+            for tokens in (SHORT, LONG):
+                for side in sides if number % 2 else reversed(sides):
+                    measured.measure(side, tokens)
+        rows = [measured.compare(mode) for mode in MODES[1:]]
+        return rows if other is None else [*rows, measured.compare(OFF, OTHER)]
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["--serve"]:
+    serve(Frontends().measure, Plan)
