@@ -5,7 +5,7 @@ workers have post-processed the chunks, of one token each, so the frontend has l
 In each round the modes take turns. Dynamo's HTTP server and router, which take most of a frontend's
 time, are not part of it: a whole frontend's ratios are nearer to 1.
 
-Another checkout's frontend, also without turns, has a process of its own, which runs this file; so
+Another checkout is compared without turns; both have a process of their own, which runs this file:
 all that it imports also exists in a checkout before turns.
 """
 
@@ -16,7 +16,7 @@ import gc
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,8 @@ from tests.support import tiny_detokenizers, tiny_parsers
 
 CALLS = 5
 OFF = "off"
-OTHER = "the other checkout"
+# `off` in processes of their own.
+OWN, OTHER = "this checkout", "the other checkout"
 MODES = (OFF, "reasoning", "exact")
 US_PER_S = 1e6
 # Answers of these numbers of tokens; the difference is the cost per token.
@@ -208,22 +209,22 @@ class Frontends:
 
 
 class Sides:
-    """Measures the modes in this process, and another checkout's `off` in one of its own."""
+    """Measures the modes in this process, and `off` of checkouts in others. children: by side."""
 
-    def __init__(self, other: Child | None) -> None:
+    def __init__(self, children: Mapping[str, Child]) -> None:
         self._frontends = Frontends()
-        self._other = other
+        self._children = children
         self._us: dict[tuple[str, int], list[float]] = {}
 
     def measure(self, side: str, tokens: int) -> None:
         """Measure one side once."""
         requests = SHORT_REQUESTS if tokens == SHORT else LONG_REQUESTS
-        plan = Plan(OFF if side == OTHER else side, tokens, requests)
-        if side == OTHER and self._other is not None:
-            self._other.ask(plan)
-            measured = self._other.answer(Measured)
+        child = self._children.get(side)
+        if child is None:
+            measured = self._frontends.measure(Plan(side, tokens, requests))
         else:
-            measured = self._frontends.measure(plan)
+            child.ask(Plan(OFF, tokens, requests))
+            measured = child.answer(Measured)
         self._us.setdefault((side, tokens), []).append(measured.cpu_us)
 
     def compare(self, side: str, base: str = OFF) -> CostRow:
@@ -257,18 +258,21 @@ def subtract(ours: Sequence[float], others: Sequence[float]) -> float:
 
 def measure_cost(rounds: int, checkout: Path | None = None) -> list[CostRow]:
     """Return the cost of each mode; with a checkout, also of `off` over that checkout's."""
-    sides = list(MODES) if checkout is None else [*MODES, OTHER]
+    checkouts = {} if checkout is None else {OWN: None, OTHER: checkout.resolve()}
+    sides = [*MODES, *checkouts]
     with ExitStack() as stack:
-        other = None
-        if checkout is not None:
-            other = stack.enter_context(Child(__file__, "--serve", checkout=checkout.resolve()))
-        measured = Sides(other)
+        measured = Sides(
+            {
+                side: stack.enter_context(Child(__file__, "--serve", checkout=path))
+                for side, path in checkouts.items()
+            }
+        )
         for number in range(rounds):
             for tokens in (SHORT, LONG):
                 for side in sides if number % 2 else reversed(sides):
                     measured.measure(side, tokens)
         rows = [measured.compare(mode) for mode in MODES[1:]]
-        return rows if other is None else [*rows, measured.compare(OFF, OTHER)]
+        return rows if checkout is None else [*rows, measured.compare(OWN, OTHER)]
 
 
 if __name__ == "__main__" and sys.argv[1:] == ["--serve"]:
