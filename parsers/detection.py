@@ -79,6 +79,7 @@ class Evidence:
     prompts: how prompts end; the first one has no variable set.
     switches: variables for reasoning that change the prompt -> whether they are on by default.
     tokens: the texts of the vocabulary's added tokens.
+    is_described: the checkpoint describes its answers, which the tokens alone do not overrule.
     """
 
     template: str = ""
@@ -87,6 +88,12 @@ class Evidence:
     prompts: tuple[str, ...] = ()
     switches: Mapping[str, bool] = field(default_factory=dict)
     tokens: frozenset[str] = frozenset()
+    is_described: bool = False
+
+    @property
+    def has_tokens_alone(self) -> bool:
+        """Whether nothing but the tokens tells how the model answers."""
+        return not (self.template or self.is_described)
 
     @property
     def takes_tools(self) -> bool:
@@ -124,7 +131,7 @@ def detect_tool_calls(evidence: Evidence) -> Detection:
         # The vocabulary proves less: it may have the markers of a whole family.
         known, fit = _KnownText(evidence), "has markers that are in the chat template"
         found = _select_mentioned(formats, known)
-        if not found:
+        if not found and not evidence.is_described:
             known, fit = _KnownText(evidence, tokens=True), "has markers that are tokens"
             found = _select_mentioned(formats, known)
     reasons = {name: _describe(formats[name].spelled, known, fit) for name in found}
@@ -140,7 +147,7 @@ def detect_reasoning(evidence: Evidence, tools: Format | None = None) -> Detecti
 
     tools: the format of its calls, if known, which often determines the reasoning as well.
     """
-    known = _KnownText(evidence, tokens=not evidence.template)
+    known = _KnownText(evidence, tokens=evidence.has_tokens_alone)
     formats = _spell((entry.reasoning for entry in known_formats().values()), evidence.tokens)
     scores = _scores(formats, known)
     mentioned = [

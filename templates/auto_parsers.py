@@ -244,14 +244,16 @@ def read_evidence(folder: str | Path, chat_template: str | None = None) -> Evide
     """
     files = ModelFolder(folder)
     tokens = read_added_tokens(Path(folder))
+    is_described = read_description(folder) is not None
     try:
         sources = read_templates(files, chat_template)
     except SetupError:
         if chat_template is not None:
             raise
-        return Evidence(tokens=frozenset(tokens))
+        return Evidence(tokens=frozenset(tokens), is_described=is_described)
     source = sources.get(FOR_TOOLS) or sources.get(DEFAULT) or next(iter(sources.values()))
-    return probe_template(source, files.special_tokens, frozenset(tokens))
+    evidence = probe_template(source, files.special_tokens, frozenset(tokens))
+    return replace(evidence, is_described=is_described)
 
 
 def read_added_tokens(folder: Path) -> dict[str, int]:

@@ -13,6 +13,7 @@ from backedge.base.errors import SetupError
 from backedge.parsers.base import ParserNames
 from backedge.parsers.format import State
 from backedge.parsers.parser_lookup import reasoning_format, tool_format
+from backedge.parsers.response_template import name_description
 from backedge.templates.auto_parsers import (
     NoParserError,
     name_for_engine,
@@ -22,6 +23,7 @@ from backedge.testing.transcripts import EXAMPLES
 from backedge.tokenization.model_files import find_folder
 
 from tests.parsers.chat_templates import build_template
+from tests.parsers.made_up import MADE_UP, write_model
 
 MODEL = str(EXAMPLES / "tiny_model")
 BOTH = ParserNames("auto", "auto")
@@ -155,6 +157,11 @@ def test_a_description_that_no_table_holds(
     assert "auto: template, by transformers' own parser: " in caplog.text
     assert found == resolve_auto(ParserNames(None, "template"), model)
     assert reasoning_format(found.reasoning or "") is None
+
+
+def test_tokens_alone_do_not_overrule_a_description(tmp_path: Path) -> None:
+    own = ParserNames(*[name_description(MADE_UP)] * 2)
+    assert resolve_auto(BOTH, str(write_model(tmp_path / "model"))) == own
 
 
 def test_a_known_format_comes_first(tmp_path: Path) -> None:

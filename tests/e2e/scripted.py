@@ -1,0 +1,34 @@
+"""For vLLM's `--logits-processors`: requests with `SEED` write the answer of a made-up format."""
+
+from __future__ import annotations
+
+import torch
+from typing_extensions import override
+from vllm import SamplingParams
+from vllm.v1.sample.logits_processor import AdapterLogitsProcessor, RequestLogitsProcessor
+
+from tests.parsers.made_up import ANSWER
+from tests.support import encode
+
+SEED = 27
+# The grammar of a strict tool has no white space around a value.
+SCRIPT = encode(ANSWER.replace("> Rome <", ">Rome<") + "<|im_end|>")
+
+
+def follow_script(output: list[int], logits: torch.Tensor) -> torch.Tensor:
+    """Return the logits of one row."""
+    masked = torch.full_like(logits, float("-inf"))
+    masked[SCRIPT[min(len(output), len(SCRIPT) - 1)]] = 0
+    return masked
+
+
+class Scripted(AdapterLogitsProcessor):
+    """Leaves other requests as they are."""
+
+    @override
+    def is_argmax_invariant(self) -> bool:
+        return False
+
+    @override
+    def new_req_logits_processor(self, params: SamplingParams) -> RequestLogitsProcessor | None:
+        return follow_script if params.seed == SEED else None
