@@ -81,7 +81,7 @@ GLM45 = Family(
         Case("a key without a value",
              "<tool_call>add<arg_key>b</arg_key><arg_key>a</arg_key><arg_value>3</arg_value>"
              "</tool_call>",
-             Outcome(calls=(Call("add", 'b{"a": 3'),)), unfinished=True,
+             Outcome(calls=(Call("add", 'b {"a": 3'),)), unfinished=True,
              vllm="takes both for one key"),
         Case("text behind", f"{NOW}\nDone.", Outcome(None, "Done.", (Call("now", {}),)),
              vllm="loses text behind a call"),
