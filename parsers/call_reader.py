@@ -78,7 +78,10 @@ class CallReader:
 
     def leave(self, state: State, target: State | Jump) -> bool:
         """Finish what `state` has read, for `target`; return False to reject the call."""
-        self._note_slip(state, target)
+        if state is target and state in (State.PARAMETERS, State.KEY):
+            self._shown.calls.drop_mark()
+        if state is State.PARAMETERS and target is Jump.RETURN:
+            self._shown.calls.end_without_marker()
         if state is State.NAME:
             if target is State.JSON_CALLS:
                 return True  # whole call objects, where there might have been a name
@@ -97,13 +100,6 @@ class CallReader:
             self.grammar.close()
             return self.grammar.status is not Status.NOT_A_CALL
         return True
-
-    def _note_slip(self, state: State, target: State | Jump) -> None:
-        """Note a doubled mark between parameters, or a call that the end of all calls ends."""
-        if state is target and state in (State.PARAMETERS, State.KEY):
-            self._shown.calls.drop_mark()
-        if state is State.PARAMETERS and target is Jump.RETURN:
-            self._shown.calls.end_without_marker()
 
     # The frame.
 
