@@ -16,7 +16,7 @@ import msgspec
 
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_GRAMMAR_BYTES
-from .format import CALL_STATES, VALUE_STATES, Format, Spelling, State
+from .format import CALL_STATES, Format, Spelling, State
 from .schema import FunctionSchema, ValueSchema, json_type
 from .swallowed_markup import find_markers
 
@@ -307,7 +307,7 @@ def _find_exits(format_: Format, written: Mapping[State, str]) -> list[str]:
     around |= {marker for state in _AROUND for marker in states.get(state, {})}
     # Shorter ones, and words, are also in other text.
     ends |= {marker for marker in around if len(marker) >= MIN_MARKUP and marker[0] in "<["}
-    return sorted(ends | _list_rests(find_markers(states, (State.KEY,), VALUE_STATES)))
+    return sorted(ends | _list_rests(states.get(State.KEY, {})))
 
 
 def _list_rests(markers: Iterable[str]) -> set[str]:
