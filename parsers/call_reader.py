@@ -80,8 +80,6 @@ class CallReader:
         """Finish what `state` has read, for `target`; return False to reject the call."""
         if state is target and state in (State.PARAMETERS, State.KEY):
             self._shown.calls.drop_mark()
-        if state is State.PARAMETERS and target is Jump.RETURN:
-            self._shown.calls.end_without_marker()
         if state is State.NAME:
             if target is State.JSON_CALLS:
                 return True  # whole call objects, where there might have been a name
@@ -165,7 +163,6 @@ class CallReader:
         """
         if match is None:
             return False
-        self.end_frame()
         is_doubled = self._named is not None and self._named[0] == match["name"]
         if not is_doubled and not self.start():
             return False
