@@ -31,7 +31,7 @@ from backedge.guided.call_policy import CallPolicy
 from backedge.postprocess import Chunk, Postprocessor, PostprocessParams
 from backedge.postprocess.messages import KEY, PostprocessedChunk, encode, read
 
-from benchmarks.beside import Child, serve
+from benchmarks.beside import Child, compare, serve
 from tests.frontend.chat_requests import FILES, TOOL, raw_request
 from tests.frontend.doubles import Annotated, Context, Engine, deployment
 from tests.support import encode as tokenize
@@ -237,18 +237,13 @@ class Sides:
         ]
         return CostRow(
             side if base == OFF else f"{side}, over {base}",
-            divide(*short),
-            divide(*each),
-            divide(*long),
+            compare(side, "request", *short).median,
+            compare(side, "token", *each).median,
+            compare(side, "whole", *long).median,
             subtract(*short),
             subtract(*each),
             len(short[0]),
         )
-
-
-def divide(ours: Sequence[float], others: Sequence[float]) -> float:
-    """Return the median of the rounds' ratios."""
-    return statistics.median(one / other for one, other in zip(ours, others, strict=True))
 
 
 def subtract(ours: Sequence[float], others: Sequence[float]) -> float:

@@ -18,7 +18,6 @@ import msgspec
 
 from ..base.errors import RequestError, shorten, show
 from ..base.json_types import JsonObject
-from ..base.limits import MAX_ROW_IMAGES
 from .batch_file import LineSet, find_image_parts, has_image, read_id
 from .batch_output import build_answer
 from .contracts import (
@@ -32,7 +31,7 @@ from .contracts import (
 )
 from .engine import GenerationEngine
 from .preparation import CONSTRAINTS
-from .rows import RowFailure, find_row_error
+from .rows import RowFailure, check_image_count, find_row_error
 
 URL = "/v1/chat/completions"
 # Fields of OpenAI's and vLLM's requests -> the row's option.
@@ -159,9 +158,7 @@ class RowReader:
         if own is not None and parts:
             message = "the row has images in `image` and in its messages; put all in one place."
             raise RowFailure("image", message)
-        if len(found) > MAX_ROW_IMAGES:
-            message = f"the row has {len(found)} images; at most {MAX_ROW_IMAGES} are allowed."
-            raise RowFailure("image", message)
+        check_image_count(len(found))
         images = [self._load(source) for source in found]
         image: JsonObject = {"image": images[0] if len(images) == 1 else images}
         if not parts:

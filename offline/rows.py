@@ -11,6 +11,7 @@ import msgspec
 
 from ..base.errors import BackedgeError, shorten
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_ROW_IMAGES
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import SAMPLING_DEFAULTS, GenerationConfig
 from .completion import Completion
@@ -23,6 +24,13 @@ class RowFailure(Exception):  # noqa: N818 - it carries a row's error and never 
     def __init__(self, kind: RowErrorKind, message: str) -> None:
         super().__init__(message)
         self.error = RowError(kind, message)
+
+
+def check_image_count(count: int) -> None:
+    """Raise `RowFailure` if a row has too many images."""
+    if count > MAX_ROW_IMAGES:
+        found = f"the row has {count} images; at most {MAX_ROW_IMAGES} are allowed"
+        raise RowFailure("image", f"{found}. Split the row.")
 
 
 def find_row_error(error: Exception, kind: RowErrorKind, owner: str) -> RowError:

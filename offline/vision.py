@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from ..base.errors import RequestError, SetupError, show
 from ..base.json_types import JsonObject
-from ..base.limits import MAX_IMAGE_BYTES, MAX_IMAGE_PIXELS, MAX_ROW_IMAGES
+from ..base.limits import MAX_IMAGE_BYTES, MAX_IMAGE_PIXELS
 from ..templates.chat_template import find_variables
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import ModelFolder, find_folder
@@ -29,7 +29,7 @@ from .contracts import (
 )
 from .inference_backend import Backend
 from .model_text import ModelText, apply_template, render_conversation, use_template
-from .rows import Prompt, RowFailure
+from .rows import Prompt, RowFailure, check_image_count
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -77,9 +77,7 @@ def load_image(image: object) -> Image.Image:
 def load_images(image: object) -> list[Image.Image]:
     """Return the images of a row, one or a list. Raises `RowFailure`, as `load_image`."""
     given = list(image) if isinstance(image, list | tuple) else [image]
-    if len(given) > MAX_ROW_IMAGES:
-        found = f"the row has {len(given)} images; at most {MAX_ROW_IMAGES} are allowed"
-        raise RowFailure("image", f"{found}. Split the row.")
+    check_image_count(len(given))
     images, pixels = [], 0
     for one in given or [None]:
         images.append(load_image(one))

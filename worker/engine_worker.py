@@ -224,11 +224,6 @@ class Worker(abc.ABC, Generic[HandlerT]):
             tokenizer = select_decoding(load_tokenizer(*own), model.tokenizer)
         is_native = uses_native(settings.parsers, settings.names)
         processes = settings.pool_processes(is_native=is_native)
-        if is_native and describing_name(settings.names) and not processes:
-            raise SetupError(
-                "transformers' parser of the model's `response_template` runs in processes of its "
-                "own: leave out --postprocess-workers 0."
-            )
         detokenizers = build_detokenizers(settings.detokenizer, type(self).__module__, tokenizer)
         if processes:
             self._pool = self._build_pool(processes, model.pool_arguments, own)

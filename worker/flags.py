@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from ..base.errors import SetupError
 from ..base.flags import (
     MAX_DIGITS,
     OFF,
@@ -216,12 +217,21 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     tokenizer: TokenizerSelection = TokenizerSelection()
 
     def pool_processes(self, *, is_native: bool) -> int:
-        """Return how many processes to start: 0 for linear parsers, which are cheaper inline."""
+        """Return how many processes to start: 0 for linear parsers, which are cheaper inline.
+
+        Raises `SetupError` for none if the parsers run in processes of their own alone.
+        """
         if not is_native:
             return 0
-        if self.workers is not None:
-            return self.workers
-        return max(auto_processes(), 1 if describing_name(self.names) else 0)
+        needs_one = bool(describing_name(self.names))
+        if self.workers is None:
+            return max(auto_processes(), int(needs_one))
+        if needs_one and not self.workers:
+            raise SetupError(
+                "transformers' parser of the model's `response_template` runs in processes of its "
+                "own: leave out --postprocess-workers 0."
+            )
+        return self.workers
 
     def build_pool_settings(
         self, processes: int, build: str, arguments: JsonObject, parsers_name: str

@@ -225,22 +225,23 @@ def _check_switch(command: WorkerCommand) -> Iterator[Finding]:
 
 def _check_described(kind: _Kind, facts: ModelFacts) -> Finding:
     """Check whether the model's own description has a parser."""
-    try:
-        format_ = kind.find(facts.description or "")
-        text = "the model has no `response_template` that describes it"
-        if facts.description is not None and isinstance(
-            refusal := find_table(facts.description), SetupError
-        ):
-            text = str(refusal)
-    except SetupError as error:
-        format_, text = None, str(error)
-    if format_ is not None:
-        return Finding("ok", kind.topic, f"{kind.flag} {DESCRIBED}: the table can be made")
-    if facts.description is not None and describes(facts.description, kind.flag):
-        text = f"{kind.flag} {DESCRIBED}: transformers' own parser in the pool, because {text}"
-        return Finding("ok", kind.topic, text)
-    text = f"{kind.flag} {DESCRIBED}: {text}"
-    return Finding("error", kind.topic, text, f"name a parser, or leave {kind.flag} out")
+    flag, own = f"{kind.flag} {DESCRIBED}", facts.description
+    text = "the model has no `response_template` that describes it"
+    if own is not None:
+        try:
+            table = find_table(own)
+            if kind.find(own) is not None:
+                return Finding("ok", kind.topic, f"{flag}: the table can be made")
+            if isinstance(table, SetupError):
+                text = str(table)
+        except SetupError as error:
+            text = str(error)
+        if describes(own, kind.flag):
+            text = f"{flag}: transformers' own parser in the pool, because {text}"
+            return Finding("ok", kind.topic, text)
+    return Finding(
+        "error", kind.topic, f"{flag}: {text}", f"name a parser, or leave {kind.flag} out"
+    )
 
 
 def _check_parser(

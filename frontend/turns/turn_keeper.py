@@ -51,7 +51,7 @@ class Conversation(msgspec.Struct):
     prompt_length, prompt_digest: of the prompt's token ids before the answer; known if `exact`.
     begun: the token ids of `beginning`, at the prompt's end.
     own: the client's messages in whose place others are that have reasoning, by position.
-    restored: number of turns whose reasoning was put back. spliced: of those whose token ids were.
+    spliced: number of turns whose token ids were put back.
     """
 
     exact: bool
@@ -63,8 +63,12 @@ class Conversation(msgspec.Struct):
     prompt_digest: bytes = b""
     begun: bytes = b""
     own: dict[int, JsonObject] = msgspec.field(default_factory=dict)
-    restored: int = 0
     spliced: int = 0
+
+    @property
+    def restored(self) -> int:
+        """The number of turns whose reasoning was put back."""
+        return len(self.own)
 
 
 class TurnKeeper:
@@ -155,7 +159,6 @@ class TurnKeeper:
                 known.own[at] = raw[at]
                 raw[at] = {**raw[at], "reasoning_content": turn.reasoning}
                 message.reasoning_content = turn.reasoning
-        known.restored = len(known.own)
         if not request.continue_final_message:
             return known
         last = request.messages[-1]
@@ -179,7 +182,7 @@ class TurnKeeper:
 
     def forget(self, conversation: Conversation) -> None:
         """Count that the prompt has nothing of what was restored."""
-        conversation.restored = 0
+        conversation.own.clear()
         self._miss("refused")
 
     async def splice(

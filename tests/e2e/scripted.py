@@ -5,29 +5,23 @@ from __future__ import annotations
 import torch
 from typing_extensions import override
 from vllm import SamplingParams
-from vllm.v1.sample.logits_processor import AdapterLogitsProcessor, RequestLogitsProcessor
+from vllm.v1.sample.logits_processor import RequestLogitsProcessor
 
-from tests.parsers.made_up import ANSWER
+from tests.clients.scripted import vllm_logits
+from tests.parsers.made_up import ANSWER, SEED
 from tests.support import encode
 
-SEED = 27
 # The grammar of a strict tool has no white space around a value.
 SCRIPT = encode(ANSWER.replace("> Rome <", ">Rome<") + "<|im_end|>")
 
 
 def follow_script(output: list[int], logits: torch.Tensor) -> torch.Tensor:
     """Return the logits of one row."""
-    masked = torch.full_like(logits, float("-inf"))
-    masked[SCRIPT[min(len(output), len(SCRIPT) - 1)]] = 0
-    return masked
+    return vllm_logits.allow(SCRIPT[min(len(output), len(SCRIPT) - 1)], logits)
 
 
-class Scripted(AdapterLogitsProcessor):
+class Scripted(vllm_logits.Scripted):
     """Leaves other requests as they are."""
-
-    @override
-    def is_argmax_invariant(self) -> bool:
-        return False
 
     @override
     def new_req_logits_processor(self, params: SamplingParams) -> RequestLogitsProcessor | None:

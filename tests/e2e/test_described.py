@@ -11,12 +11,10 @@ import pytest
 from tests.e2e.client import Client
 from tests.e2e.conftest import AUTO_PARSERS, ON_PATH
 from tests.e2e.forked import ForkingStack
-from tests.parsers.made_up import write_model
+from tests.parsers.made_up import SEED, write_model
 from tools.stack import HUGGINGFACE_FRONTEND
 
 NAME = "described"
-# As in `tests.e2e.scripted`, which imports vLLM.
-SEED = 27
 ZONES, DAYS = ["Rome", "Oslo"], {"type": "integer", "minimum": 0, "maximum": 9}
 PARAMETERS: dict[str, Any] = {
     "type": "object",

@@ -10,6 +10,8 @@ from typing import Any
 from tests.parsers.families.family import function
 from tests.support import TINY_MODEL
 
+# Requests with this seed get `ANSWER` from tests/e2e/scripted.py.
+SEED = 27
 TOOL = function("get_time", zone="string", days="integer")
 CALL = {"name": "{name}", "arguments": "{content}"}
 # Text outside its messages is dropped.

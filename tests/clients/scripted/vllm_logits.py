@@ -10,11 +10,16 @@ from vllm.v1.sample.logits_processor import AdapterLogitsProcessor, RequestLogit
 from .script import next_token
 
 
+def allow(token_id: int, logits: torch.Tensor) -> torch.Tensor:
+    """Return the logits of one row, whose next token is this one."""
+    masked = torch.full_like(logits, float("-inf"))
+    masked[token_id] = 0
+    return masked
+
+
 def follow_script(prompt: list[int], output: list[int], logits: torch.Tensor) -> torch.Tensor:
     """Return the logits of one row."""
-    masked = torch.full_like(logits, float("-inf"))
-    masked[next_token(prompt, output)] = 0
-    return masked
+    return allow(next_token(prompt, output), logits)
 
 
 class Scripted(AdapterLogitsProcessor):
@@ -25,5 +30,5 @@ class Scripted(AdapterLogitsProcessor):
         return False
 
     @override
-    def new_req_logits_processor(self, params: SamplingParams) -> RequestLogitsProcessor:
+    def new_req_logits_processor(self, params: SamplingParams) -> RequestLogitsProcessor | None:
         return follow_script

@@ -133,6 +133,8 @@ def test_the_workers_own_process_runs_no_expression(monkeypatch: pytest.MonkeyPa
     assert factory.shows_special_tokens(ParserRequest())
     assert isinstance(factory(ParserRequest(), []), PassthroughParser)
     assert WorkerSettings(names=names).pool_processes(is_native=True) > 0
+    with pytest.raises(SetupError, match="leave out --postprocess-workers 0"):
+        WorkerSettings(names=names, workers=0).pool_processes(is_native=True)
 
 
 def test_without_a_pool_it_is_refused() -> None:
