@@ -39,7 +39,7 @@ from backedge.guided.call_policy import CallPolicy
 from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess.delta_builder import aggregate_deltas
-from backedge.postprocess.messages import Chunk, PostprocessedChunk
+from backedge.postprocess.messages import Chunk
 from backedge.postprocess.postprocessor import Postprocessor
 from backedge.templates.auto_parsers import AUTO, resolve_auto
 from backedge.templates.chat_template import ModelPrompts, load_template
@@ -257,8 +257,8 @@ class Agent:
             chunk = Chunk(token_ids=generated, finish_reason="stop")
             deltas = post.feed(chunk)
             if conversation is not None:
-                collector = self._keeper.collect(conversation, preprocessed, params)
-                collector.add(chunk, PostprocessedChunk(deltas=deltas))
+                collector = self._keeper.collect(conversation, preprocessed, params, [generated])
+                collector.add(deltas)
         whole = aggregate_deltas(deltas).delta
         if not (whole.reasoning_content and len(whole.tool_calls) == 1):
             raise NotMeasuredError("the parsers do not read what the template writes")

@@ -238,11 +238,13 @@ class ChatModel:
         read = reader.read if recorder is None else reader.read_and_record
         collector = None
         if self.turns is not None and prepared.conversation is not None:
-            collector = self.turns.collect(prepared.conversation, preprocessed, params)
+            collector = self.turns.collect(
+                prepared.conversation, preprocessed, params, reader.token_ids
+            )
         try:
             async for chunk in read(engine or self.deployment.engine, preprocessed, context):
                 if collector is not None:
-                    collector.add(*chunk)
+                    collector.add(chunk[1].deltas)
                 yield chunk
         except WorkerError as error:
             logger.warning("request %s: %s", params.response_id, error)

@@ -109,6 +109,7 @@ class StreamReader:
     make_postprocessor: for the chunks of a plain worker; called again if such chunks follow
         others.
     recorder: of this request; None if it is not recorded.
+    token_ids: of each choice, as far as they have been read.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class StreamReader:
         self._make_postprocessor = make_postprocessor
         self._postprocessor: Postprocessor | None = None
         # All tokens of each choice, so that post-processing can start here at any chunk.
-        self._token_ids: list[list[int]] = [[] for _ in range(params.n)]
+        self.token_ids: list[list[int]] = [[] for _ in range(params.n)]
         self._finished: set[int] = set()
         # A plain worker that died sent them; Dynamo moves only requests with a single choice.
         self._logprobs: list[TokenLogprob] = []
@@ -217,7 +218,7 @@ class StreamReader:
             processed.deltas = []  # the choice has finished
         if self._recorder is not None:
             self._record(self._recorder, chunk, processed)
-        self._token_ids[chunk.index] += chunk.token_ids
+        self.token_ids[chunk.index] += chunk.token_ids
         self._finished.update(delta.index for delta in processed.deltas if delta.finish_reason)
         return chunk, processed
 
@@ -268,7 +269,7 @@ class StreamReader:
     def _process(self, chunk: Chunk) -> PostprocessedChunk:
         if self._postprocessor is None:
             self._postprocessor = self._make_postprocessor()
-            for index, token_ids in enumerate(self._token_ids):
+            for index, token_ids in enumerate(self.token_ids):
                 self._postprocessor.resume(token_ids, index)
         deltas = self._postprocessor.feed(chunk)
         ended = {delta.index for delta in deltas if delta.finish_reason}

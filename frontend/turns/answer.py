@@ -10,7 +10,7 @@ import msgspec
 from ...base.errors import ParserFailedError
 from ...parsers.base import ParserFactory
 from ...postprocess.delta_builder import aggregate_deltas
-from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessedChunk, PostprocessParams
+from ...postprocess.messages import ChoiceDelta, Chunk, Delta, PostprocessParams, ToolCallDelta
 from ...postprocess.postprocessor import Postprocessor
 from ...tokenization.detokenizer import DetokenizerFactory
 from ..request.chat_request import CalledFunction, Message, ToolCall
@@ -45,37 +45,57 @@ class Answer(msgspec.Struct):
         return None
 
 
-class AnswerCollector:
-    """Collects the chunks of one response.
+class _Parts(msgspec.Struct):
+    """The deltas of one choice before the last one."""
 
+    reasoning: list[str] = []
+    content: list[str] = []
+    calls: list[list[ToolCallDelta]] = []
+
+
+class AnswerCollector:
+    """Collects the deltas of one response.
+
+    token_ids: of each choice, so far; the caller of `add` extends them.
     keep: takes each choice that has finished. read_reasoning: returns the reasoning in token ids,
         if the deltas have none; may raise `ParserFailedError`.
     """
 
     def __init__(
         self,
-        n: int,
+        token_ids: Sequence[list[int]],
         keep: Callable[[Answer], None],
         read_reasoning: Callable[[list[int]], str] | None = None,
     ) -> None:
         self._keep = keep
         self._read_reasoning = read_reasoning
-        self._deltas: list[list[ChoiceDelta]] = [[] for _ in range(n)]
-        self._token_ids: list[list[int]] = [[] for _ in range(n)]
+        self._token_ids = token_ids
+        self._parts = [_Parts() for _ in token_ids]
 
-    def add(self, chunk: Chunk, processed: PostprocessedChunk) -> None:
-        """Take one chunk, with all its deltas."""
-        token_ids = self._token_ids[chunk.index]
-        token_ids += chunk.token_ids
-        for delta in processed.deltas:
-            self._deltas[delta.index].append(delta)
+    def add(self, deltas: Sequence[ChoiceDelta]) -> None:
+        """Take the deltas of one chunk."""
+        # This runs for each token: it only appends a text, and frees the delta.
+        for delta in deltas:
             if delta.finish_reason is not None:
-                self._finish(delta.index)
+                self._finish(delta)
+                continue
+            parts, part = self._parts[delta.index], delta.delta
+            if part.reasoning_content:
+                parts.reasoning.append(part.reasoning_content)
+            if part.content:
+                parts.content.append(part.content)
+            if part.tool_calls:
+                parts.calls.append(part.tool_calls)
 
-    def _finish(self, index: int) -> None:
-        token_ids, deltas = self._token_ids[index], self._deltas[index]
-        self._token_ids[index], self._deltas[index] = [], []
-        answer = _join(deltas, token_ids)
+    def _finish(self, last: ChoiceDelta) -> None:
+        token_ids, parts = self._token_ids[last.index], self._parts[last.index]
+        self._parts[last.index] = _Parts()
+        begun = Delta(
+            content="".join(parts.content),
+            reasoning_content="".join(parts.reasoning),
+            tool_calls=[call for calls in parts.calls for call in calls],
+        )
+        answer = _join([ChoiceDelta(last.index, begun), last], token_ids)
         if self._read_reasoning is not None:
             # An answer that cannot be read is kept without.
             with contextlib.suppress(ParserFailedError):

@@ -12,7 +12,7 @@ import functools
 import hashlib
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -337,19 +337,26 @@ class TurnKeeper:
         return True
 
     def collect(
-        self, conversation: Conversation, preprocessed: JsonObject, params: PostprocessParams
+        self,
+        conversation: Conversation,
+        preprocessed: JsonObject,
+        params: PostprocessParams,
+        token_ids: Sequence[list[int]],
     ) -> AnswerCollector:
-        """Return a collector of the answer's chunks, which keeps the turn of each choice."""
+        """Return a collector of the answer's deltas, which keeps the turn of each choice.
+
+        token_ids: of each choice, as `AnswerCollector` takes them.
+        """
         ends = {*preprocessed["eos_token_ids"], *preprocessed["stop_conditions"]["stop_token_ids"]}
         keep = functools.partial(self._keep, conversation, ends)
         if params.parser.include_reasoning:
-            return AnswerCollector(params.n, keep)
+            return AnswerCollector(token_ids, keep)
         prompt = preprocessed["token_ids"]
 
         def read_reasoning(token_ids: list[int]) -> str:
             return read_answer(token_ids, prompt, params, *self._local_factories()).reasoning
 
-        return AnswerCollector(params.n, keep, read_reasoning)
+        return AnswerCollector(token_ids, keep, read_reasoning)
 
     def _keep(self, conversation: Conversation, ends: set[int], answer: Answer) -> None:
         """Keep the turn of one choice that has finished."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from pathlib import Path
 
 import msgspec
@@ -9,6 +11,7 @@ import pytest
 
 from benchmarks import turns
 from benchmarks.turns import CALLS, NotMeasuredError, Row, format_table, measure, measure_all
+from benchmarks.turns_cost import LONG, MODES, SHORT, Frontend
 from benchmarks.turns_stack import Step, summarize
 from benchmarks.turns_store import ANSWERS
 from tests.conformance.cases import OUTSIDE
@@ -70,6 +73,31 @@ def test_the_cost_and_the_look_ups(
     assert all(row["rounds"] == 2 and row["whole"] > 0 for row in found["cost"])
     found_in = {(row["state"], row["found"]) for row in found.get("store", ())}
     assert found_in == (FOUND if REDIS else set())
+
+
+def count_calls(frontend: Frontend, tokens: int) -> int:
+    """Return how many functions a request with so many tokens calls, those in C included."""
+    frontend.set_answer(tokens)
+    frontend.measure(1)  # makes the worker's chunks
+    calls: list[str] = []
+    sys.setprofile(lambda _frame, event, _argument: calls.append(event))
+    try:
+        frontend.measure(1)
+    finally:
+        sys.setprofile(None)
+    return calls.count("call") + calls.count("c_call")
+
+
+def test_a_token_costs_two_calls_more_where_turns_are_kept() -> None:
+    with asyncio.Runner() as runner:
+        calls = {
+            mode: count_calls(frontend, LONG) - count_calls(frontend, SHORT)
+            for mode in MODES
+            for frontend in [Frontend(mode, runner)]
+        }
+    tokens = LONG - SHORT
+    assert calls["reasoning"] - calls["off"] <= 2 * tokens + 20
+    assert calls["exact"] - calls["off"] <= 2 * tokens + 20
 
 
 def test_the_shares_of_a_loop() -> None:

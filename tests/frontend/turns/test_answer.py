@@ -3,7 +3,7 @@
 import pytest
 from backedge.frontend.turns.answer import Answer, AnswerCollector, read_answer
 from backedge.parsers.base import ParserRequest
-from backedge.postprocess.messages import Chunk, PostprocessedChunk
+from backedge.postprocess.messages import Chunk
 from backedge.postprocess.postprocessor import Postprocessor
 
 from tests.frontend.chat_requests import TOOL
@@ -21,15 +21,17 @@ OUTPUTS = {
 
 def collect(text, n=1, step=3):
     kept: list[Answer] = []
-    collector = AnswerCollector(n, kept.append)
+    token_ids: list[list[int]] = [[] for _ in range(n)]
+    collector = AnswerCollector(token_ids, kept.append)
     post = Postprocessor(params(n=n, parser=REQUEST.parser), tiny_detokenizers(), tiny_parsers())
-    token_ids = encode(text + "<|im_end|>")
-    for start in range(0, len(token_ids), step):
+    generated = encode(text + "<|im_end|>")
+    for start in range(0, len(generated), step):
         for index in range(n):
-            part = token_ids[start : start + step]
-            is_last = start + step >= len(token_ids)
+            part = generated[start : start + step]
+            is_last = start + step >= len(generated)
             chunk = Chunk(index=index, token_ids=part, finish_reason="stop" if is_last else None)
-            collector.add(chunk, PostprocessedChunk(deltas=post.feed(chunk)))
+            token_ids[index] += part
+            collector.add(post.feed(chunk))
     return kept
 
 
