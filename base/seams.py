@@ -57,7 +57,8 @@ class Seam(msgspec.Struct, frozen=True, kw_only=True):
     used_in: our functions and classes that use the rows of this reason, as
         "engines/vllm/worker.py:VllmWorker.run". Only there, and in seams.py, may private names of
         the project be touched.
-    parameters: the first parameters of the function or class; empty if they do not matter.
+    parameters: the first parameters of the function or class; empty if they do not matter, or if
+        it is called without arguments.
     keywords: parameters that are passed or read by name.
     contains: texts in its source.
     feature: the only feature to switch off if the row does not hold; empty if the process must not
@@ -87,6 +88,11 @@ class Seam(msgspec.Struct, frozen=True, kw_only=True):
         return self.name.partition(":")[2]
 
     @property
+    def is_called_bare(self) -> bool:
+        """Whether it is called without arguments."""
+        return self.kind == "called" and not (self.parameters or self.keywords or self.contains)
+
+    @property
     def how_checked(self) -> str:
         """How `find_fault` checks it, in words."""
         checks = []
@@ -94,6 +100,8 @@ class Seam(msgspec.Struct, frozen=True, kw_only=True):
             checks.append(f"takes ({', '.join(self.parameters)}, ...)")
         if self.keywords:
             checks.append(f"takes {', '.join(self.keywords)} by name")
+        if self.is_called_bare:
+            checks.append("needs no argument")
         if self.contains:
             checks.append("its source has " + ", ".join(repr(text) for text in self.contains))
         return "; ".join(checks) or "exists"
@@ -246,12 +254,17 @@ def _has_field(owner: type, name: str) -> bool:
 
 
 def _find_wrong_parameters(seam: Seam, target: object) -> str | None:
-    if not (seam.parameters or seam.keywords):
+    if not (seam.parameters or seam.keywords or seam.is_called_bare):
         return None
     try:
         found = inspect.signature(target).parameters  # type: ignore[arg-type]  # checked below
     except (TypeError, ValueError):
-        return f"{seam.name} cannot be called"
+        # Some functions in C have no signature.
+        is_unknown = seam.is_called_bare and callable(target)
+        return None if is_unknown else f"{seam.name} cannot be called"
+    if seam.is_called_bare:
+        needed = [name for name, one in found.items() if name != "self" and _is_needed(one)]
+        return f"{seam.name} needs {', '.join(needed)}" if needed else None
     if tuple(found)[: len(seam.parameters)] != seam.parameters:
         wanted = ", ".join(seam.parameters)
         return f"{seam.name} takes ({', '.join(found)}) in place of ({wanted}, ...)"
@@ -260,6 +273,12 @@ def _find_wrong_parameters(seam: Seam, target: object) -> str | None:
         if name not in found and not takes_any:
             return f"{seam.name} takes no {name}"
     return None
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    """Whether a call without this parameter fails."""
+    is_any = parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return parameter.default is inspect.Parameter.empty and not is_any
 
 
 def _find_missing_text(seam: Seam, target: object) -> str | None:

@@ -75,11 +75,13 @@ read schedule_batch:INIT_INCREMENTAL_DETOKENIZATION_OFFSET
 == parsers 0.5.21
 called sglang.srt.function_call.function_call_parser:FunctionCallParser(tools, tool_call_parser,
         tokenizer)
-called sglang.srt.function_call.function_call_parser:FunctionCallParser.parse_stream_chunk
+called sglang.srt.function_call.function_call_parser:FunctionCallParser.parse_stream_chunk(
+        self, chunk_text)
 called sglang.srt.function_call.function_call_parser:FunctionCallParser.parse_stream_end
 called sglang.srt.parser.reasoning_parser:ReasoningParser(model_type, *, force_reasoning, request,
         tokenizer, tool_call_parser_active)
-called sglang.srt.parser.reasoning_parser:ReasoningParser.parse_stream_chunk
+called sglang.srt.parser.reasoning_parser:ReasoningParser.parse_stream_chunk(self,
+        chunk_text)
 called sglang.srt.parser.reasoning_parser:ReasoningParser.parse_stream_end
     why: SGLang's own server is the only user of its parsers
     without: there are no native parsers

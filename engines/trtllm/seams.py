@@ -57,7 +57,7 @@ called tensorrt_llm.executor.result:GenerationResult.abort(self)
     why: Dynamo ends a request only when its client leaves
     without: a request cannot be ended at its stop string
     used_in: worker.py:TrtllmRequestHandle._end_if_unwanted
-called tensorrt_llm.llmapi.tokenizer:tokenizer_factory
+called tensorrt_llm.llmapi.tokenizer:tokenizer_factory(obj)
     why: the engine's tokenizer exists only once the engine is loaded
     without: the worker has no tokenizer
     used_in: worker.py:load_tokenizer
@@ -68,8 +68,8 @@ called llmapi.reasoning_parser:ReasoningParserFactory.create_reasoning_parser(re
 called llmapi.reasoning_parser:ReasoningParserFactory.needs_raw_special_tokens(reasoning_parser)
 read serve.tool_parser.tool_parser_factory:ToolParserFactory.parsers
 called serve.tool_parser.tool_parser_factory:ToolParserFactory.create_tool_parser(tool_parser)
-called serve.openai_protocol:ChatCompletionToolsParam
-called serve.openai_protocol:FunctionDefinition
+called serve.openai_protocol:ChatCompletionToolsParam(*, type, function)
+called serve.openai_protocol:FunctionDefinition(*, name, description, parameters)
     of: tensorrt_llm.
     why: TensorRT-LLM's own server is the only user of its parsers
     without: there are no native parsers

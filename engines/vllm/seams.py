@@ -94,7 +94,8 @@ called vllm.parser.abstract_parser:DelegatingParser.parse_delta(self, delta_text
     without: native parsers cannot be fed
     used_in: parsers.py:VllmStreamParser
 read abstract_parser:Parser._stream_state abstract_parser:StreamState.reasoning_ended
-read harmony:HarmonyParser._harmony_parser harmony:HarmonyParser.count_reasoning_tokens
+read harmony:HarmonyParser._harmony_parser
+called harmony:HarmonyParser.count_reasoning_tokens(self, token_ids)
 read harmony:HarmonyParser.model_tokenizer
     of: vllm.parser.
     why: vLLM says nowhere else that reasoning has ended, or which channel of gpt-oss is open

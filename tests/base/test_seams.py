@@ -1,6 +1,7 @@
 """A row of a table of seams is checked without starting anything."""
 
 import dataclasses
+import functools
 
 import msgspec
 import pytest
@@ -18,9 +19,15 @@ class Thing:
         self.set_in_method = (request, context)
         raise ValueError("far too large")
 
+    def bare(self, optional=None, *rest, **more):
+        return optional, rest, more
+
     @staticmethod
     def static(value):
         return value
+
+
+BUILTIN = functools.cache(len).cache_clear  # it has no signature
 
 
 def seam(path, **fields):
@@ -35,7 +42,13 @@ def seam(path, **fields):
     )
 
 
+def called(path):
+    return msgspec.structs.replace(seam(path), kind="called")
+
+
 HOLDS = [
+    called("Thing.bare"),
+    called("BUILTIN"),
     seam("Thing"),
     seam("Thing.declared"),
     seam("Thing.set_in_method"),
@@ -48,6 +61,8 @@ ELSEWHERE = Seam(
     name="no_such_module:a", kind="read", role="worker", since="1", why="", without="nothing works"
 )
 FAULTS = [
+    (called("Thing.method"), "needs request, context"),
+    (called("HOLDS"), "cannot be called"),
     (seam("Nothing"), "has no Nothing"),
     (seam("Thing.gone"), "has no Thing.gone"),
     (seam("Thing.method.deeper"), "has no Thing.method.deeper"),
@@ -108,7 +123,7 @@ text Owner.h `self.step(` `x =
 def test_a_table_is_read():
     alone, first, second, text = read_table("engines/e/", TABLE)
     assert (alone.name, alone.kind, alone.role, alone.since) == ("alone", "called", "flags", "1.0")
-    assert alone.how_checked == "exists"
+    assert alone.how_checked == "needs no argument"
     assert (first.name, first.parameters, first.keywords) == ("module:f", ("a", "b"), ())
     assert (second.path, second.parameters, second.keywords) == ("Owner.g", ("self",), ("key",))
     assert (text.kind, text.contains) == ("text", ("self.step(", "x = 1"))

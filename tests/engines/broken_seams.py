@@ -21,7 +21,7 @@ OF_SOURCE = {
 class Other:
     """Stands in for a class or a function of another version."""
 
-    def __init__(self, other: object = None) -> None:
+    def __init__(self, other: object) -> None:
         raise AssertionError
 
 
@@ -80,4 +80,5 @@ BREAKS: list[Break] = [delete, rename, change]
 def is_checked(row: Seam, how: Break) -> bool:
     """Whether a break changes what is relied on: of some rows only that they exist."""
     fields = find_owner(row)[1] != row.path.split(".")[-1]
-    return how is not change or fields or bool(row.parameters or row.keywords or row.contains)
+    has_signature = row.kind == "called" or row.parameters or row.keywords or row.contains
+    return how is not change or fields or bool(has_signature)

@@ -21,8 +21,10 @@ from backedge.engines.trtllm import worker as trtllm
 from backedge.engines.vllm import worker as vllm
 from backedge.worker.engine_support import EngineSupport
 
-from tests.engines.broken_seams import BREAKS, Break, is_checked
+from tests.engines.broken_seams import BREAKS, Break, change, is_checked
+from tests.engines.frontends import test_seams as frontends
 from tests.support import TINY_MODEL
+from tests.test_seams import ROWS
 
 ENGINES: list[EngineSupport] = [vllm.ENGINE, sglang.ENGINE, trtllm.ENGINE]
 OF_ENGINES = [
@@ -123,6 +125,19 @@ def test_a_process_says_one_sentence_and_ends(module: str, name: str, cost: str)
     assert last.startswith(f"Backedge: {module} has no {name}, without which ")
     assert cost in last
     assert "(found ai-dynamo 1." in last
+
+
+def test_every_row_is_broken_in_every_way() -> None:
+    of_frontend = [*frontends.DYNAMO, *(row for _, row in frontends.OF_ENGINES)]
+    broken = {
+        *((row.role, row.name, how) for _, row, how in (*OF_ENGINES, *OTHERS)),
+        *((row.role, row.name, how) for row in of_frontend for how in BREAKS),
+    }
+    assert broken >= {
+        (row.role, row.name, how) for row in ROWS for how in BREAKS if is_checked(row, how)
+    }
+    # Of these rows only the existence matters.
+    assert {row.kind for row in ROWS if not is_checked(row, change)} <= {"read", "replaced"}
 
 
 def test_tables_name_their_packages() -> None:
