@@ -15,7 +15,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -256,15 +256,11 @@ def _has_field(owner: type, name: str) -> bool:
 def _find_wrong_parameters(seam: Seam, target: object) -> str | None:
     if not (seam.parameters or seam.keywords or seam.is_called_bare):
         return None
-    try:
-        found = inspect.signature(target).parameters  # type: ignore[arg-type]  # checked below
-    except (TypeError, ValueError):
-        # Some functions in C have no signature.
-        is_unknown = seam.is_called_bare and callable(target)
-        return None if is_unknown else f"{seam.name} cannot be called"
     if seam.is_called_bare:
-        needed = [name for name, one in found.items() if name != "self" and _is_needed(one)]
-        return f"{seam.name} needs {', '.join(needed)}" if needed else None
+        return _find_needed(seam, target)
+    found = _read_parameters(target)
+    if found is None:
+        return f"{seam.name} cannot be called"
     if tuple(found)[: len(seam.parameters)] != seam.parameters:
         wanted = ", ".join(seam.parameters)
         return f"{seam.name} takes ({', '.join(found)}) in place of ({wanted}, ...)"
@@ -275,10 +271,28 @@ def _find_wrong_parameters(seam: Seam, target: object) -> str | None:
     return None
 
 
-def _is_needed(parameter: inspect.Parameter) -> bool:
-    """Whether a call without this parameter fails."""
-    is_any = parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return parameter.default is inspect.Parameter.empty and not is_any
+def _find_needed(seam: Seam, target: object) -> str | None:
+    """Return why it cannot be called without arguments; None if it can."""
+    found = _read_parameters(target)
+    if found is None:
+        # Some functions in C have no signature.
+        return None if callable(target) else f"{seam.name} cannot be called"
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [
+        name
+        for name, parameter in found.items()
+        if name != "self"
+        and parameter.default is parameter.empty
+        and parameter.kind not in optional
+    ]
+    return f"{seam.name} needs {', '.join(needed)}" if needed else None
+
+
+def _read_parameters(target: object) -> Mapping[str, inspect.Parameter] | None:
+    try:
+        return inspect.signature(target).parameters  # type: ignore[arg-type]  # checked below
+    except (TypeError, ValueError):
+        return None
 
 
 def _find_missing_text(seam: Seam, target: object) -> str | None:

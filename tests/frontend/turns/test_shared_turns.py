@@ -38,6 +38,7 @@ from tests.frontend.turns.conversations import (
 )
 from tests.frontend.turns.store_server import REDIS, Server
 from tests.support import encode
+from tests.worker.scripted import VirtualLoop, run_in_virtual_time
 from tools.stack import LOOPBACK
 
 EXACT = TurnSettings("exact")
@@ -215,26 +216,32 @@ def test_a_server_that_comes_back_is_asked_again(server: Server) -> None:
         assert fleet.second.counts.restored > 0
 
 
-def test_a_look_up_waits_for_half_of_its_limit(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step_s", [0.0001, 0.01, 0.1, 10.0])
+def test_a_look_up_ends_four_steps_of_the_loop_after_half_of_its_limit(
+    step_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    server.stop()
-    waits: list[float] = []
 
-    async def wait(tasks: list[asyncio.Future[object]], **options: float) -> None:
-        waits.append(options["timeout"])
-        assert not tasks[0].done()
+    async def hang(*_: object) -> None:
+        await asyncio.Event().wait()
 
-    async def run() -> None:
-        shared = SharedTurns(f"redis://{LOOPBACK}:{server.port}/0", 60)
-        with monkeypatch.context() as patched:
-            patched.setattr("asyncio.wait", wait)
-            assert await shared.fetch([KEY]) == {}
+    async def run() -> float:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        shared = SharedTurns(f"redis://{LOOPBACK}:1/0", 60)
+        looking = asyncio.ensure_future(shared.fetch([KEY]))
+        began = loop.now
+        while not looking.done():
+            loop.now += step_s  # other requests take so long in each step
+            await asyncio.sleep(0)
+        took = loop.now - began
+        assert looking.result() == {}
         await shared.close()
+        return took
 
-    asyncio.run(run())
-    assert waits == [TURN_LOOKUP_MS / 2 / 1000]
+    monkeypatch.setattr("redis.asyncio.Redis.mget", hang)
+    took = run_in_virtual_time(run())
+    assert took < TURN_LOOKUP_MS / 2 / 1000 + 4 * step_s
 
 
 def test_a_client_that_ends_late_holds_up_no_request(
