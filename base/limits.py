@@ -199,6 +199,24 @@ MAX_DATE_FORMAT = 256
 """characters: the format of a date in a template | 400"""
 MAX_NESTING = 200
 """levels: lists and objects inside each other in a template | 400"""
+# Rendering 200,000 tokens of messages takes a fraction of a second; an endless loop, forever.
+TEMPLATE_S = 10.0
+"""seconds: a render of a chat template | 400"""
+# Streams wait as long in an event loop. In a thread they get the interpreter every moment.
+MAX_LOOP_RENDER_MS = 50
+"""milliseconds: CPU time of a render in the event loop | it begins anew in a thread"""
+MAX_THREAD_RENDER_MS = 100
+"""milliseconds: CPU time of a render in a thread | it begins anew in the template's own process"""
+MAX_SUSPECT_RENDER_MS = 10
+"""milliseconds: both, for a template that has been slow lately | the same"""
+SLOW_RENDER_S = 1.0
+"""seconds: a render in the process of a template | the template has been slow"""
+SUSPECT_S = 60.0
+"""seconds: how long that counts | its renders may take as long as others"""
+MAX_WAITING_RENDERS = 32
+"""requests: requests that wait for the process of a slow template, or are served by it | 503"""
+RENDER_IDLE_S = 60.0
+"""seconds: a process of a slow template that has nothing to do | it ends"""
 MAX_SHOWN_NAME = 200
 """characters: a name or a value that an error repeats | its beginning and its end"""
 MAX_SHOWN_TEXT = 1000

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 from dynamo.frontend.utils import random_uuid
 
-from ..base.limits import MAX_MEAN_MS, MAX_SHORT_CHARACTERS, MAX_SHORT_MESSAGES, MAX_SHORT_MS
+from ..base.limits import (
+    MAX_LOOP_RENDER_MS,
+    MAX_MEAN_MS,
+    MAX_SHORT_CHARACTERS,
+    MAX_SHORT_MESSAGES,
+    MAX_SHORT_MS,
+)
 from ..engines.dynamo.types import Context
+from ..templates.rendering import SlowTemplateError, allowing
 from ..tokenization.model_files import ModelFolder
 from .chat_model import Prepared
 from .prompt_queue import PromptQueue, contained
@@ -81,7 +88,7 @@ class ShortPrompts:
                 self.note(time.thread_time() - began)
 
         if self.trusted:
-            with contained():
+            with contained(), suppress(SlowTemplateError), allowing(MAX_LOOP_RENDER_MS):
                 return timed(request)
         return await queue.run(timed, request, characters=request.characters, context=context)
 

@@ -31,9 +31,16 @@ import uvloop
 from dynamo.llm.exceptions import DynamoException, HttpError
 
 from ..base.errors import BackedgeError, shorten
-from ..base.limits import MAX_WAITING_CHARACTERS, WAITING_PER_THREAD
+from ..base.limits import (
+    MAX_THREAD_RENDER_MS,
+    MAX_WAITING_CHARACTERS,
+    MAX_WAITING_RENDERS,
+    TEMPLATE_S,
+    WAITING_PER_THREAD,
+)
 from ..base.log import get_logger
 from ..engines.dynamo.types import Context
+from ..templates.rendering import SlowTemplateError, allowing
 
 # The errors that `as_http_errors` translates; vLLM and pydantic check requests with ValueError.
 EXPECTED = (BackedgeError, DynamoException, HttpError, ValueError)
@@ -53,7 +60,7 @@ def contained(*expected: type[BaseException]) -> Iterator[None]:
     """Raise `PreparationError` for an exception that is no request's fault and not `expected`."""
     try:
         yield
-    except (*EXPECTED, *expected):
+    except (*EXPECTED, SlowTemplateError, *expected):
         raise
     except BaseException as error:
         raise PreparationError(error) from error
@@ -192,7 +199,7 @@ class PromptQueue:
     def __init__(self, threads: int | None = None, waiting: int | None = None) -> None:
         self._threads = threads or max(1, len(os.sched_getaffinity(0)) - 1)
         self._limit = self._threads * WAITING_PER_THREAD if waiting is None else waiting
-        self.executor = ThreadPoolExecutor(self._threads, thread_name_prefix="backedge-prompts")
+        self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="backedge-prompts")
         self.loop = LoopThread("backedge-prompt-loop")
         self._places: set[_Place] = set()
         self._characters = 0
@@ -220,9 +227,32 @@ class PromptQueue:
                 with contained():
                     return function(argument)
 
-            result = asyncio.get_running_loop().run_in_executor(self.executor, call)
+            return await self.compute(call, place)
+
+    async def compute(self, call: Callable[[], R], place: _Place | None = None) -> R:
+        """Call `call` in a thread; then in that of the chat template, if it has taken too long.
+
+        place: that of the request. Raises as `call`, and `BusyError` if the template is slow and
+        too many requests wait for it.
+        """
+
+        def compute() -> R:
+            with allowing(MAX_THREAD_RENDER_MS):
+                return call()
+
+        result = asyncio.get_running_loop().run_in_executor(self._executor, compute)
+        if place is not None:
             place.waiting = result
+        try:
             return await result
+        except SlowTemplateError as slow:
+            waiting = slow.process.prepare(call)
+        if waiting is None:
+            raise BusyError(MAX_WAITING_RENDERS, TEMPLATE_S)
+        result = asyncio.wrap_future(waiting)
+        if place is not None:
+            place.waiting = result
+        return await result
 
     @asynccontextmanager
     async def enter(

@@ -22,12 +22,14 @@ from typing_extensions import override
 
 from ..base.errors import RequestError, SetupError, shorten, show
 from ..base.json_types import JsonObject, decode_json
-from ..base.limits import MAX_DATE_FORMAT
+from ..base.limits import MAX_DATE_FORMAT, TEMPLATE_S
 from ..guided.client_schemas import standardize
 from ..tokenization.model_files import ModelFolder, load_tokenizer_json
 from ..tokenization.prompt_encoder import PromptCache, PromptEncoder
 from .prices import TemplateLimitError
-from .sandbox import BoundedEnvironment, call_with_time_limit
+from .rendering import ALLOWED_MS, BoundedTemplate
+from .sandbox import BoundedEnvironment
+from .time_limit import call_with_time_limit
 
 R = TypeVar("R")
 
@@ -35,8 +37,6 @@ R = TypeVar("R")
 DEFAULT, FOR_TOOLS = "default", "tool_use"
 # Marks the end of a final message that the model is to continue, because templates trim messages.
 CONTINUE_MARKER = "BACKEDGE-CONTINUE-HERE "
-# Rendering 200,000 tokens of messages takes a fraction of a second; an endless loop, forever.
-TEMPLATE_SECONDS = 10.0
 # Number of compiled templates that are cached. A model has one or a few.
 CACHED_TEMPLATES = 64
 
@@ -149,12 +149,17 @@ class ChatTemplate:
 def compile_template(source: str) -> jinja2.Template:
     """Return the compiled template. Raises `SetupError` for one that cannot be compiled."""
     try:
-        return render_with_time_limit(lambda: create_environment().from_string(source))
+        template = call_with_time_limit(
+            TEMPLATE_S, lambda: create_environment().from_string(source)
+        )
     except (jinja2.TemplateError, RecursionError, TimeoutError) as error:
         raise SetupError(
             f"the chat template cannot be compiled ({shorten(str(error))}); correct it, or name "
             "another Jinja file with --chat-template."
         ) from error
+    if isinstance(template, BoundedTemplate):
+        template.source = source
+    return template
 
 
 @functools.lru_cache(maxsize=CACHED_TEMPLATES)
@@ -163,14 +168,20 @@ def find_variables(chat_template: str) -> frozenset[str]:
 
     It replaces vLLM's function, so its parameter has the same name.
     """
-    return render_with_time_limit(
-        lambda: frozenset(meta.find_undeclared_variables(create_environment().parse(chat_template)))
+    return call_with_time_limit(
+        TEMPLATE_S,
+        lambda: frozenset(
+            meta.find_undeclared_variables(create_environment().parse(chat_template))
+        ),
     )
 
 
 def render_with_time_limit(render: Callable[[], R]) -> R:
-    """Return the result of `render`. Raises `TimeoutError` after `TEMPLATE_SECONDS`."""
-    return call_with_time_limit(TEMPLATE_SECONDS, render)
+    """Return the result of `render`. Raises `TimeoutError` after `TEMPLATE_S`.
+
+    Where the CPU time of a render is limited, only its template counts (`rendering`).
+    """
+    return call_with_time_limit(TEMPLATE_S, render) if ALLOWED_MS.get() is None else render()
 
 
 def reads_content_parts(template: nodes.Template) -> bool:

@@ -9,7 +9,7 @@ import functools
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -28,7 +28,7 @@ from vllm.utils import func_utils
 
 from ...base.errors import RequestError, SetupError, show
 from ...base.json_types import JsonObject
-from ...base.limits import MAX_SHARED, MAX_SHARED_BYTES
+from ...base.limits import MAX_LOOP_RENDER_MS, MAX_SHARED, MAX_SHARED_BYTES
 from ...base.log import get_logger
 from ...frontend.chat_model import ChatModel, Prepared
 from ...frontend.model_builder import ChatModelBuilder
@@ -51,6 +51,7 @@ from ...guided.call_policy import CallPolicy
 from ...guided.guided_request import has_schemas
 from ...parsers.base import ParserNames
 from ...templates.chat_template import find_variables
+from ...templates.rendering import SlowTemplateError, allowing
 from ...templates.transformers_tokenizers import (
     NO_ENCODER,
     bound_templates,
@@ -138,7 +139,7 @@ class VllmModelBuilder(ChatModelBuilder):
             encoder,
             self.engine_name("vllm"),
             PromptLimit(config.max_model_len),
-            self.prompt_queue.executor,
+            self.prompt_queue,
         )
         processor.renders_in_place = True
         return None
@@ -177,15 +178,19 @@ class VllmPreprocessor:
 
     async def _prepare_short(self, request: ChatRequest, context: Context | None) -> Prepared:
         """Prepare a request for which no resources are held afterwards. Raises as `__call__`."""
-        if not self._short_prompts.trusted:
-            return await self._prompt_queue.run(
-                lambda request: asyncio.run(self._prepare_timed(request)),
-                request,
-                characters=request.characters,
-                context=context,
-            )
-        with contained(asyncio.CancelledError):
-            return await self._prepare_timed(request)
+        if self._short_prompts.trusted:
+            with (
+                contained(asyncio.CancelledError),
+                suppress(SlowTemplateError),
+                allowing(MAX_LOOP_RENDER_MS),
+            ):
+                return await self._prepare_timed(request)
+        return await self._prompt_queue.run(
+            lambda request: asyncio.run(self._prepare_timed(request)),
+            request,
+            characters=request.characters,
+            context=context,
+        )
 
     async def _prepare_timed(self, request: ChatRequest) -> Prepared:
         began = time.thread_time()

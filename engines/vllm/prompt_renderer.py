@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import Executor
 from contextvars import ContextVar
 from typing import Any
 
@@ -13,9 +11,10 @@ from vllm.renderers import hf
 
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject
-from ...frontend.prompt_queue import PreparationError
+from ...frontend.prompt_queue import PreparationError, PromptQueue
 from ...frontend.request.preprocessed_request import prompt_error
 from ...templates.chat_template import format_tools, render_with_time_limit
+from ...templates.rendering import SlowTemplateError
 from ...tokenization.prompt_encoder import PromptEncoder, PromptLimit
 
 
@@ -38,7 +37,7 @@ class PromptRenderer:
 
     It writes tools as `engine` does, and enforces the limits of chat templates.
     tokenizer: of transformers, not vLLM's pool. encoder: None if Dynamo is to tokenize.
-    limit: of the rendered text. executor: renders the prompts that are not short.
+    limit: of the rendered text. queue: renders the prompts that are not short.
     """
 
     def __init__(
@@ -47,13 +46,13 @@ class PromptRenderer:
         encoder: PromptEncoder | None,
         engine: str,
         limit: PromptLimit,
-        executor: Executor,
+        queue: PromptQueue,
     ) -> None:
         self._tokenizer = tokenizer
         self._encoder = encoder
         self._engine = engine
         self._limit = limit
-        self._executor = executor
+        self._queue = queue
 
     async def __call__(
         self, model_config: object, _pool: object, conversation: object, **options: Any
@@ -71,7 +70,7 @@ class PromptRenderer:
 
         if how.in_place:
             return make()
-        return await asyncio.get_running_loop().run_in_executor(self._executor, make)
+        return await self._queue.compute(make)
 
     def _render(
         self,
@@ -90,7 +89,7 @@ class PromptRenderer:
             )
         except (TimeoutError, VLLMValidationError) as error:
             raise RequestError.rejected(error) from error
-        except Exception:
+        except (Exception, SlowTemplateError):
             raise
         except BaseException as error:
             raise PreparationError(error) from error

@@ -184,7 +184,7 @@ FOREVER = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% 
 
 
 def test_a_template_that_does_not_end_is_refused(monkeypatch):
-    monkeypatch.setattr(chat_template, "TEMPLATE_SECONDS", 0.1)
+    monkeypatch.setattr(chat_template, "TEMPLATE_S", 0.1)
     with pytest.raises(RequestError, match="stopped after"):
         ChatTemplate({DEFAULT: FOREVER}, {}).render([{"role": "user", "content": "hi"}])
 

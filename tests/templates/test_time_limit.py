@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from backedge.templates.sandbox import call_with_time_limit
+from backedge.templates.time_limit import call_with_time_limit
 
 
 def spin(seconds=float("inf")):
@@ -13,6 +13,11 @@ def spin(seconds=float("inf")):
     while time.perf_counter() < end:
         pass
     return "spun"
+
+
+def nap():
+    time.sleep(0.2)
+    return "slept"
 
 
 def stubborn():
@@ -56,3 +61,15 @@ def test_a_limit_that_is_about_to_expire_hits_nothing_but_its_own_code():
         assert not thread.is_alive()
     assert len(outcomes) == 800
     assert set(outcomes) == {"spun", "stopped"}
+
+
+def test_time_that_others_take_does_not_count_as_cpu_time():
+    assert call_with_time_limit(0.05, nap, counts_cpu=True) == "slept"
+    with pytest.raises(TimeoutError, match="stopped after"):
+        call_with_time_limit(0.05, spin, counts_cpu=True)
+
+
+def test_a_limit_within_another_leaves_the_stop_to_it():
+    with pytest.raises(TimeoutError, match=r"stopped after 0\.1 s"):
+        call_with_time_limit(0.1, lambda: call_with_time_limit(0.1001, spin))
+    assert call_with_time_limit(10.0, lambda: spin(0.2)) == "spun"

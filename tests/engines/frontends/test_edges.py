@@ -11,6 +11,7 @@ import pytest
 from backedge.frontend.prompt_queue import PromptQueue
 from backedge.postprocess.messages import KEY, PostprocessParams, read
 from backedge.templates import chat_template as template
+from backedge.templates import rendering
 from backedge.tokenization.tokenizer_selection import TokenizerSelection, select_tokenizer
 from dynamo.llm.exceptions import InvalidArgument
 from sglang.srt.function_call.utils import normalize_json_schema_types
@@ -217,7 +218,8 @@ def test_what_else_is_routed_is_the_same(models, loop, backend, stop):
 def test_a_hostile_template_is_refused_and_holds_up_nobody(
     monkeypatch, tmp_path, flags, backend, source, text
 ):
-    monkeypatch.setattr(template, "TEMPLATE_SECONDS", 0.5)
+    for module in (template, rendering):
+        monkeypatch.setattr(module, "TEMPLATE_S", 0.5)
     path = tmp_path / "hostile.jinja"
     path.write_text(source, encoding="utf-8")
     monkeypatch.setattr(flags, "chat_template", str(path))

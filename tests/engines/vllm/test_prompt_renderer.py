@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from backedge.base.errors import RequestError
 from backedge.engines.vllm.prompt_renderer import RENDERING, PromptRenderer, Rendering
-from backedge.frontend.prompt_queue import PreparationError
+from backedge.frontend.prompt_queue import PreparationError, PromptQueue
+from backedge.templates.rendering import SlowTemplateError, allowing
 from backedge.templates.transformers_tokenizers import make_encoder
 from backedge.tokenization.prompt_encoder import PromptLimit
 from transformers import AutoTokenizer
@@ -31,19 +31,28 @@ def render(
     tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL)
     tokenizer.chat_template = template
     encoder = make_encoder(tokenizer, None)
-    with ThreadPoolExecutor(1) as executor:
-        renderer = PromptRenderer(tokenizer, encoder, "vllm", PromptLimit(limit), executor)
+    queue = PromptQueue(threads=1)
+    renderer = PromptRenderer(tokenizer, encoder, "vllm", PromptLimit(limit), queue)
 
-        async def run() -> Any:
-            RENDERING.set(how)
-            return await renderer(model_config, None, MESSAGES, tokenize=False, **options)
+    async def run() -> Any:
+        RENDERING.set(how)
+        return await renderer(model_config, None, MESSAGES, tokenize=False, **options)
 
-        return asyncio.run(run())
+    return asyncio.run(run())
 
 
 @pytest.mark.parametrize("in_place", [True, False])
 def test_a_prompt_is_text_and_token_ids(model_config: Any, in_place: bool) -> None:
     made = render(model_config, "{{ messages[0].content }}", Rendering(in_place))
+    assert made == {"prompt": "hi", "prompt_token_ids": encode("hi")}
+
+
+def test_a_slow_template_is_left_at_once_in_place_and_rendered_elsewhere(model_config: Any) -> None:
+    loops = "{% for a in range(99999) %}{% for b in range(200) %}{% endfor %}{% endfor %}"
+    template = loops + "{{ messages[0].content }}"
+    with allowing(1.0), pytest.raises(SlowTemplateError):
+        render(model_config, template, Rendering(in_place=True))
+    made = render(model_config, template, Rendering())
     assert made == {"prompt": "hi", "prompt_token_ids": encode("hi")}
 
 

@@ -1,0 +1,150 @@
+"""Stops code that takes too long.
+
+A template may never end, so it has a time limit. Python stops a thread only by raising an
+exception in it: `PyThreadState_SetAsyncExc` of the C API does so at one of its next bytecodes,
+anywhere. So the limited thread must take no lock that such an exception could leave held.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+R = TypeVar("R")
+
+
+class _Expired(BaseException):
+    """Raised in the limited thread. Not an Exception, so that `except Exception` lets it pass."""
+
+
+class _Limit:
+    """The limit of one call.
+
+    The watch writes `claimed`, reads `ended`, then writes `sent`. The limited thread writes
+    `ended` before it reads `claimed` and `sent`. So at least one of them sees the other.
+
+    cpu_s: the CPU time that the thread may take; None to limit the time that passes.
+    """
+
+    __slots__ = ("claimed", "clock", "cpu_end", "ended", "sent", "thread")
+
+    def __init__(self, cpu_s: float | None) -> None:
+        self.thread = threading.get_ident()
+        self.clock = None if cpu_s is None else time.pthread_getcpuclockid(self.thread)
+        self.cpu_end = time.thread_time() + (cpu_s or 0.0)
+        self.ended = False
+        self.claimed = False
+        self.sent: bool | None = None
+
+    def cpu_left(self) -> float:
+        """Return the CPU time that is left; 0 if the time that passes is limited."""
+        if self.clock is None or self.ended:
+            return 0.0
+        try:
+            return self.cpu_end - time.clock_gettime(self.clock)
+        except OSError:  # the thread has ended
+            return 0.0
+
+    def expire(self) -> None:
+        self.claimed = True
+        sent = not self.ended
+        if sent:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(self.thread), ctypes.py_object(_Expired)
+            )
+        self.sent = sent
+
+    def end(self) -> None:
+        """Lift the limit. If `_Expired` is on its way, it is raised here and nowhere else."""
+        self.ended = True
+        while self.claimed and self.sent is not False:
+            time.sleep(0)
+
+
+class _Watch:
+    """The thread that enforces all limits, from the first limit to the end of the process."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._deadlines: list[tuple[float, int, _Limit]] = []
+        self._numbers = itertools.count()
+        self._thread: threading.Thread | None = None
+
+    def add(self, limit: _Limit, seconds: float) -> None:
+        with self._changed:
+            self._push(limit, seconds)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="backedge-time-limits", daemon=True
+                )
+                self._thread.start()
+            elif self._deadlines[0][2] is limit:
+                self._changed.notify()
+
+    def _push(self, limit: _Limit, seconds: float) -> None:
+        heapq.heappush(self._deadlines, (time.monotonic() + seconds, next(self._numbers), limit))
+
+    def _run(self) -> None:
+        while True:
+            self._next().expire()
+
+    def _next(self) -> _Limit:
+        """Wait until a limit expires, and return it."""
+        with self._changed:
+            while True:
+                while self._deadlines and self._deadlines[0][2].ended:
+                    heapq.heappop(self._deadlines)
+                left = self._deadlines[0][0] - time.monotonic() if self._deadlines else None
+                if left is not None and left <= 0:
+                    limit = heapq.heappop(self._deadlines)[2]
+                    cpu_left = limit.cpu_left()
+                    if cpu_left <= 0:
+                        return limit
+                    self._push(limit, cpu_left)
+                    continue
+                self._changed.wait(left)
+
+
+class _Thread(threading.local):
+    """Whether a limit is active in this thread."""
+
+    is_limited = False
+
+
+_watch = _Watch()
+_thread = _Thread()
+
+
+def call_with_time_limit(
+    seconds: float, function: Callable[[], R], *, counts_cpu: bool = False
+) -> R:
+    """Return the result of `function`. Raises `TimeoutError` if it takes longer than `seconds`.
+
+    counts_cpu: the CPU time of this thread counts, not the time that passes.
+    Code that runs no bytecode, such as a C or Rust library, is stopped when it returns. Within
+    another limit, that one alone counts.
+    """
+    if _thread.is_limited:
+        return function()
+    limit = _Limit(seconds if counts_cpu else None)
+    _thread.is_limited = True
+    try:
+        _watch.add(limit, seconds)
+        try:
+            result = function()
+        except _Expired:
+            raise
+        except BaseException:
+            limit.end()
+            raise
+        limit.end()
+    except _Expired:
+        raise TimeoutError(f"stopped after {seconds:g} s") from None
+    finally:
+        _thread.is_limited = False
+    return result
