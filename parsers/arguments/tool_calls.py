@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import TypeAlias
 
 from ...base.json_types import JsonObject
@@ -29,17 +29,13 @@ FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, bool, st
 class _Source:
     """The signs in a call's source that it is complete, or not.
 
-    written: the arguments, for `FindMarkup`, in pieces with at least one character each: it
-        loses only arguments that are too long to be searched.
     keys: of the members so far. is_malformed: the call stays open.
     lacks_mark, lacks_end: a mark has been dropped; the end of a value is missing.
     lacking_quote: the second quote that a key lacks.
     stray: marks between the parameters. shows_stray: text between these went out.
     """
 
-    written: deque[str] | None = None
     keys: set[str] = field(default_factory=set)
-    has_arguments: bool = False
     is_malformed: bool = False
     lacks_mark: bool = False
     lacks_end: bool = False
@@ -73,6 +69,10 @@ class ToolCallEmitter:
         self._guesses = guesses
         self._markup = None if guesses else markup
         self._source = _Source()
+        # The arguments of the last call, for `FindMarkup`, and how many characters more it takes.
+        self._written = StringIO()
+        self._room = 0
+        self._has_arguments = False
         self.index = -1
         self.open = False
         self.name = ""
@@ -92,8 +92,10 @@ class ToolCallEmitter:
         self.end()
         self.before_start()
         self.index += 1
-        searched = self._markup is not None
-        self._source = _Source(deque(maxlen=MAX_SEARCHED_ARGUMENTS + 1) if searched else None)
+        self._source = _Source()
+        self._written = StringIO()
+        self._room = 0 if self._markup is None else MAX_SEARCHED_ARGUMENTS
+        self._has_arguments = False
         self.open = True
         self.name = name
         self.events.append(ToolCallStarted(self.index, name, call_id))
@@ -105,10 +107,9 @@ class ToolCallEmitter:
         shows them as text.
         """
         if text and self.open:
-            source = self._source
-            source.has_arguments = True
-            if source.written is not None:
-                source.written.append(text)
+            self._has_arguments = True
+            if self._room > 0:
+                self._room -= self._written.write(text)
             self.events.append(ToolCallArguments(self.index, text))
 
     def member(self, key: str) -> None:
@@ -136,7 +137,7 @@ class ToolCallEmitter:
             pass
         elif source.keys:
             self.arguments("}")
-        elif not source.has_arguments:
+        elif not self._has_arguments:
             self.arguments("{}")
         self.open = False
 
@@ -202,12 +203,12 @@ class ToolCallEmitter:
     def _find_slip(self) -> Malformation | None:
         """Return the slip that only the end of the call shows."""
         source, functions, keys = self._source, self.functions, self._source.keys
-        is_whole = source.has_arguments and not keys  # they were written as one object
+        is_whole = self._has_arguments and not keys  # they were written as one object
         if source.lacks_mark and not is_whole and set(functions.required(self.name)) - keys:
             return "missing_parameter"
-        written = "".join(source.written or ())
-        if self._markup is None or not 0 < len(written) <= MAX_SEARCHED_ARGUMENTS:
+        if self._markup is None or not self._has_arguments or self._room <= 0:
             return None
+        written = self._written.getvalue()
         names = {*functions, *functions.keys(self.name)}
         lacks = source.lacks_end, source.lacking_quote
         return "swallowed_markup" if self._markup(written, names, self.schema, *lacks) else None
