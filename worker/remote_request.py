@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any
 
 import msgspec
 from google.protobuf.message import Message
+from smg_grpc_proto.generated import common_pb2
 
 from ..base.errors import RequestError
 from ..base.json_types import JsonObject
 from .grpc_calls import Call
+from .remote_engine import ServedModel
 
 Put = Callable[[JsonObject, object], None]
 """Writes a value into the fields of a `GenerateRequest`, its first argument."""
@@ -90,6 +94,28 @@ def fill(message: JsonObject, request: JsonObject, fields: Fields, defaults: Jso
                 put(message, value)
 
 
+def build_fields(
+    request: JsonObject,
+    request_id: str,
+    fields: Fields,
+    defaults: JsonObject,
+    sampling: JsonObject,
+) -> JsonObject:
+    """Return the fields of a `GenerateRequest`. Raises `RequestError` as `fill`.
+
+    sampling: parameters that the request cannot ask for.
+    """
+    message: JsonObject = {
+        "request_id": request_id,
+        "tokenized": {"input_ids": request["token_ids"]},
+        "stream": True,
+        "sampling_params": {"skip_special_tokens": True, **sampling},
+        "data_parallel_rank": (request.get("routing") or {}).get("dp_rank"),
+    }
+    fill(message, request, fields, defaults)
+    return message
+
+
 def read_defaults(text: str, fields: Fields) -> JsonObject:
     """Return the sampling options that the engine's model sets by itself. text: JSON, or empty."""
     found = json.loads(text) if text else {}
@@ -101,6 +127,60 @@ def refuse_fields(prefix: str, values: JsonObject, unknown: Iterable[str]) -> No
     for field in unknown:
         if values.get(field) not in _NEUTRAL:
             raise RequestError(f"{prefix}{field}", "is not passed to an engine over gRPC")
+
+
+class GrpcServer:
+    """The server of one engine. Its methods raise `grpc.aio.AioRpcError`.
+
+    stub: of its service. messages: the module of the service's messages. fields: of its requests.
+    build: makes the message of a request in Dynamo's form, from its id and the sampling options
+        that the model sets by itself; raises `RequestError`. describe: reads the answer about the
+        server, as fields of the model.
+    """
+
+    def __init__(
+        self,
+        stub: Any,
+        messages: ModuleType,
+        fields: Fields,
+        build: Callable[[JsonObject, str, JsonObject], Message],
+        describe: Callable[[Any], JsonObject],
+    ) -> None:
+        self._stub = stub
+        self._messages = messages
+        self._fields = fields
+        self._defaults: JsonObject = {}
+        self._build = build
+        self._describe = describe
+
+    async def describe(self, timeout_s: float) -> ServedModel:
+        """Return the model that the server names."""
+        asked = self._messages.GetModelInfoRequest(), self._messages.GetServerInfoRequest()
+        model = await self._stub.GetModelInfo(asked[0], timeout=timeout_s)
+        server = await self._stub.GetServerInfo(asked[1], timeout=timeout_s)
+        self._defaults = read_defaults(model.default_sampling_params_json, self._fields)
+        return ServedModel(
+            path=model.model_path,
+            context_length=model.max_context_length or None,
+            vocabulary_size=model.vocab_size or None,
+            **self._describe(server),
+        )
+
+    async def is_healthy(self, timeout_s: float) -> bool:
+        """Whether the engine can answer; SGLang generates a token to find out."""
+        asked = self._messages.HealthCheckRequest()
+        return bool((await self._stub.HealthCheck(asked, timeout=timeout_s)).healthy)
+
+    def ask(self, request: JsonObject, request_id: str) -> StreamedRequest:
+        """Start a request. Raises `RequestError` for what the protocol cannot say."""
+        message: Any = self._build(request, request_id, self._defaults)
+        stops = message.sampling_params.stop_token_ids
+        return StreamedRequest(self._stub.Generate(message), request, stops)
+
+    def subscribe(self) -> Call:
+        """Start a call that gives batches of KV cache events."""
+        call: Call = self._stub.SubscribeKvEvents(common_pb2.SubscribeKvEventsRequest())
+        return call
 
 
 class StreamedRequest:

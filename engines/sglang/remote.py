@@ -8,61 +8,28 @@ import grpc
 import msgspec
 from smg_grpc_proto import sglang_scheduler_pb2 as messages
 from smg_grpc_proto import sglang_scheduler_pb2_grpc as services
-from smg_grpc_proto.generated import common_pb2
 
 from ...base.json_types import JsonObject
-from ...worker.grpc_calls import Call
-from ...worker.remote_engine import RemoteRequest, ServedModel
 from ...worker.remote_request import (
     Fields,
-    StreamedRequest,
-    fill,
+    GrpcServer,
+    build_fields,
     put_constraint,
     put_json,
     put_sampling,
     put_stop_tokens,
-    read_defaults,
 )
 
 
-class SglangServer:
-    """The server of one SGLang engine."""
-
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._stub = services.SglangSchedulerStub(channel)
-        self._defaults: JsonObject = {}
-
-    async def describe(self, timeout_s: float) -> ServedModel:
-        """Return the model that the server names."""
-        model = await self._stub.GetModelInfo(messages.GetModelInfoRequest(), timeout=timeout_s)
-        server = await self._stub.GetServerInfo(messages.GetServerInfoRequest(), timeout=timeout_s)
-        self._defaults = read_defaults(model.default_sampling_params_json, FIELDS)
-        arguments = server.server_args
-        return ServedModel(
-            path=model.model_path,
-            context_length=model.max_context_length or None,
-            vocabulary_size=model.vocab_size or None,
-            block_size=read_number(arguments, "page_size"),
-            max_num_seqs=read_number(server.scheduler_info, "max_running_requests"),
-            data_parallel_size=read_number(arguments, "dp_size"),
-            grammar_waits=bool(arguments.fields["reasoning_parser"].string_value),
-        )
-
-    async def is_healthy(self, timeout_s: float) -> bool:
-        """Whether the engine can answer; SGLang generates a token to find out."""
-        asked = messages.HealthCheckRequest()
-        return bool((await self._stub.HealthCheck(asked, timeout=timeout_s)).healthy)
-
-    def ask(self, request: JsonObject, request_id: str) -> RemoteRequest:
-        """Start a request. Raises `RequestError` for what the protocol cannot say."""
-        message = build_message(request, request_id, self._defaults)
-        stops = message.sampling_params.stop_token_ids
-        return StreamedRequest(self._stub.Generate(message), request, stops)
-
-    def subscribe(self) -> Call:
-        """Start a call that gives batches of KV cache events."""
-        call: Call = self._stub.SubscribeKvEvents(common_pb2.SubscribeKvEventsRequest())
-        return call
+def describe(server: messages.GetServerInfoResponse) -> JsonObject:
+    """Return the fields of `ServedModel` that the server names."""
+    arguments = server.server_args
+    return {
+        "block_size": read_number(arguments, "page_size"),
+        "max_num_seqs": read_number(server.scheduler_info, "max_running_requests"),
+        "data_parallel_size": read_number(arguments, "dp_size"),
+        "grammar_waits": bool(arguments.fields["reasoning_parser"].string_value),
+    }
 
 
 def read_number(found: messages.Struct, name: str) -> int | None:
@@ -77,16 +44,10 @@ def build_message(
 
     defaults: the sampling options that the model sets by itself.
     """
-    message: JsonObject = {
-        "request_id": request_id,
-        "tokenized": {"input_ids": request["token_ids"]},
-        "stream": True,
-        "require_reasoning": bool(request.get("require_reasoning")),
-        # vLLM's message can leave them out; in this one 0 would be meant.
-        "sampling_params": {"temperature": 1.0, "top_p": 1.0, "n": 1, "skip_special_tokens": True},
-        "data_parallel_rank": (request.get("routing") or {}).get("dp_rank"),
-    }
-    fill(message, request, FIELDS, defaults)
+    # vLLM's message can leave them out; in this one 0 would be meant.
+    sampling = {"temperature": 1.0, "top_p": 1.0, "n": 1}
+    message = build_fields(request, request_id, FIELDS, defaults, sampling)
+    message["require_reasoning"] = bool(request.get("require_reasoning"))
     return messages.GenerateRequest(**message)
 
 
@@ -140,6 +101,8 @@ FIELDS: Fields = {
 }
 
 
-def connect(channel: grpc.aio.Channel) -> SglangServer:
+def connect(channel: grpc.aio.Channel) -> GrpcServer:
     """Return the server at the other end of the channel."""
-    return SglangServer(channel)
+    return GrpcServer(
+        services.SglangSchedulerStub(channel), messages, FIELDS, build_message, describe
+    )

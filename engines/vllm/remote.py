@@ -6,64 +6,31 @@ import grpc
 import msgspec
 from smg_grpc_proto import vllm_engine_pb2 as messages
 from smg_grpc_proto import vllm_engine_pb2_grpc as services
-from smg_grpc_proto.generated import common_pb2
 
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject
-from ...worker.grpc_calls import Call
-from ...worker.remote_engine import RemoteRequest, ServedModel
 from ...worker.remote_request import (
     Fields,
-    StreamedRequest,
-    fill,
+    GrpcServer,
+    build_fields,
     put_constraint,
     put_json,
     put_sampling,
     put_stop_tokens,
-    read_defaults,
 )
 
 _I32 = (-(1 << 31), (1 << 31) - 1)
 GRAMMAR_WAITS = {"after_reasoning": True, "first_token": False}
 
 
-class VllmServer:
-    """The server of one vLLM engine."""
-
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._stub = services.VllmEngineStub(channel)
-        self._defaults: JsonObject = {}
-
-    async def describe(self, timeout_s: float) -> ServedModel:
-        """Return the model that the server names."""
-        model = await self._stub.GetModelInfo(messages.GetModelInfoRequest(), timeout=timeout_s)
-        server = await self._stub.GetServerInfo(messages.GetServerInfoRequest(), timeout=timeout_s)
-        self._defaults = read_defaults(model.default_sampling_params_json, FIELDS)
-        return ServedModel(
-            path=model.model_path,
-            context_length=model.max_context_length or None,
-            vocabulary_size=model.vocab_size or None,
-            block_size=server.block_size or None,
-            max_num_seqs=server.max_num_seqs or None,
-            data_parallel_size=server.data_parallel_size or None,
-            grammar_waits=GRAMMAR_WAITS.get(server.constrained_decoding_start),
-        )
-
-    async def is_healthy(self, timeout_s: float) -> bool:
-        """Whether the engine can answer."""
-        asked = messages.HealthCheckRequest()
-        return bool((await self._stub.HealthCheck(asked, timeout=timeout_s)).healthy)
-
-    def ask(self, request: JsonObject, request_id: str) -> RemoteRequest:
-        """Start a request. Raises `RequestError` for what the protocol cannot say."""
-        message = build_message(request, request_id, self._defaults)
-        stops = message.sampling_params.stop_token_ids
-        return StreamedRequest(self._stub.Generate(message), request, stops)
-
-    def subscribe(self) -> Call:
-        """Start a call that gives batches of KV cache events."""
-        call: Call = self._stub.SubscribeKvEvents(common_pb2.SubscribeKvEventsRequest())
-        return call
+def describe(server: messages.GetServerInfoResponse) -> JsonObject:
+    """Return the fields of `ServedModel` that the server names."""
+    return {
+        "block_size": server.block_size or None,
+        "max_num_seqs": server.max_num_seqs or None,
+        "data_parallel_size": server.data_parallel_size or None,
+        "grammar_waits": GRAMMAR_WAITS.get(server.constrained_decoding_start),
+    }
 
 
 def build_message(
@@ -73,17 +40,8 @@ def build_message(
 
     defaults: the sampling options that the model sets by itself.
     """
-    message: JsonObject = {
-        "request_id": request_id,
-        "tokenized": {"input_ids": request["token_ids"]},
-        "stream": True,
-        "sampling_params": {
-            "skip_special_tokens": True,
-            "grammar_from_first_token": bool(request.get("reasoning_ended")),
-        },
-        "data_parallel_rank": (request.get("routing") or {}).get("dp_rank"),
-    }
-    fill(message, request, FIELDS, defaults)
+    sampling = {"grammar_from_first_token": bool(request.get("reasoning_ended"))}
+    message = build_fields(request, request_id, FIELDS, defaults, sampling)
     return messages.GenerateRequest(**message)
 
 
@@ -153,6 +111,6 @@ FIELDS: Fields = {
 }
 
 
-def connect(channel: grpc.aio.Channel) -> VllmServer:
+def connect(channel: grpc.aio.Channel) -> GrpcServer:
     """Return the server at the other end of the channel."""
-    return VllmServer(channel)
+    return GrpcServer(services.VllmEngineStub(channel), messages, FIELDS, build_message, describe)
