@@ -76,7 +76,7 @@ FLAGS = (
         ENGINE_FACTORY_FLAG,
         dest="user_engine",
         metavar="MODULE:CLASS",
-        help="Your own factory of engines.",
+        help="Your own factory of engines, which answer the requests.",
     ),
     flag(
         tokenizer_flags.ALLOW_MODULE_FLAG,
@@ -92,7 +92,7 @@ FLAGS = (
         default=PROMPT_CACHE_MB,
         dest="cache_mb",
         metavar="MB",
-        help=f"Memory of the prompt cache of all models, {PROMPT_CACHE_MB} by default; 0: none.",
+        help=f"Memory of the prompt cache of all models; 0 for none. Default: {PROMPT_CACHE_MB}.",
     ),
     PROCESSING,
 )

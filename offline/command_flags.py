@@ -56,7 +56,7 @@ FIELDS: dict[str, tuple[Contract, dict[str, str]]] = {
     "Images": (
         VlmPreprocessOptions,
         {
-            "max_pixels": "limit for an image, as the model's processor counts",
+            "max_pixels": "larger images are shrunk; pixels as the model's processor counts them",
             "min_pixels": "smaller images are enlarged",
             "do_resize": "whether the processor may resize images",
         },
@@ -81,13 +81,13 @@ FIELDS: dict[str, tuple[Contract, dict[str, str]]] = {
             "stop_token_ids": "a token that ends the answer; may be repeated",
             "include_stop": "whether the text includes what ended it",
             "logprobs": "number of alternatives per token; 0 for the token's own logprob alone",
-            "truncate_prompt_tokens": "keep so many tokens at a prompt's end; default: reject a "
-            "prompt that is too long",
+            "truncate_prompt_tokens": "keep only this many tokens at a prompt's end; default: "
+            "reject a prompt that is too long",
             "chat_template_kwargs": "a variable of the chat template; may be repeated",
             "message": "whether answers have a parsed message; stop strings then apply to the "
             "answer and not to the reasoning",
-            "tool_call_parser": "the model's tool calls, or auto; implies --message",
-            "reasoning_parser": "the model's reasoning, or auto; implies --message",
+            "tool_call_parser": "parser of the model's tool calls, or auto; implies --message",
+            "reasoning_parser": "parser of the model's reasoning, or auto; implies --message",
             "malformed_calls": "calls whose arguments are no JSON: open leaves them in the "
             "content, repair guesses",
         },

@@ -136,7 +136,7 @@ class StreamParser(Protocol):
 
 
 class ParserWrapper(StreamParser):
-    """A parser around `inner`, which answers for it except in `feed` and `finish`."""
+    """Wraps `inner`, and delegates everything except `feed` and `finish`."""
 
     def __init__(self, inner: StreamParser) -> None:
         self._inner = inner

@@ -35,7 +35,7 @@ FLAGS: tuple[Flag, ...] = (
     flag(
         BACKEND_FLAG,
         choices=BACKENDS,
-        help="What renders and tokenizes: 'huggingface': the model's tokenizer.json and "
+        help="The renderer and tokenizer: 'huggingface': the model's tokenizer.json and "
         "chat template; 'vllm', 'sglang': the engine's own renderer and tokenizers; 'python': "
         "your class. Default: the engine of the model's workers if the frontend has it "
         "installed, else 'huggingface'.",

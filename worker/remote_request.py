@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Protocol
 
 import msgspec
 from google.protobuf.message import Message
@@ -129,6 +129,16 @@ def refuse_fields(prefix: str, values: JsonObject, unknown: Iterable[str]) -> No
             raise RequestError(f"{prefix}{field}", "is not passed to an engine over gRPC")
 
 
+class EngineStub(Protocol):
+    """The calls of an engine's service."""
+
+    GetModelInfo: Callable[..., Awaitable[Message]]
+    GetServerInfo: Callable[..., Awaitable[Message]]
+    HealthCheck: Callable[..., Awaitable[Message]]
+    Generate: Callable[[Message], Call]
+    SubscribeKvEvents: Callable[[Message], Call]
+
+
 class GrpcServer:
     """The server of one engine. Its methods raise `grpc.aio.AioRpcError`.
 
@@ -140,11 +150,11 @@ class GrpcServer:
 
     def __init__(
         self,
-        stub: Any,
+        stub: EngineStub,
         messages: ModuleType,
         fields: Fields,
         build: Callable[[JsonObject, str, JsonObject], Message],
-        describe: Callable[[Any], JsonObject],
+        describe: Callable[[Message], JsonObject],
     ) -> None:
         self._stub = stub
         self._messages = messages
@@ -173,7 +183,7 @@ class GrpcServer:
 
     def ask(self, request: JsonObject, request_id: str) -> StreamedRequest:
         """Start a request. Raises `RequestError` for what the protocol cannot say."""
-        message: Any = self._build(request, request_id, self._defaults)
+        message = self._build(request, request_id, self._defaults)
         stops = message.sampling_params.stop_token_ids
         return StreamedRequest(self._stub.Generate(message), request, stops)
 

@@ -147,8 +147,8 @@ Exit code: 0 if nothing is wrong, 1 with warnings, 2 with errors.""",
 @click.option("--revision", help="Model revision on the hub.")
 @click.option(
     "--discovery",
-    help="Where workers register: the folder of DYN_FILE_KV, or etcd's URL. Default: Dynamo's "
-    "own variables say.",
+    help="Where workers register: the folder of DYN_FILE_KV, or etcd's URL. Default: as "
+    "Dynamo's own variables say.",
 )
 @click.option(
     "--worker", "workers", multiple=True, metavar="URL", help="A worker's system port; repeatable."
@@ -160,7 +160,8 @@ def command(ctx: click.Context, /, *, as_json: bool, **flags: Any) -> None:
 
     With a MODEL (a folder, or a name on the hub): its parsers, and the flags for a worker. With
     a worker's command line after `--`: what it would do, before you pay for a GPU. With the
-    URL of a frontend: its models and workers, and differences. Without: what is installed.
+    URL of a frontend: its models and workers, and differences. With none of these: what is
+    installed.
     """
     findings = []
     for finding in examine_all(Target(command_line=ctx.meta.get(COMMAND_LINE, []), **flags)):

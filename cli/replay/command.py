@@ -105,7 +105,9 @@ def check_chunks(_: click.Context, __: click.Parameter, value: str) -> str:
     shell_complete=complete_reasoning,
 )
 @click.option("--parsers", type=click.Choice(get_args(Kind)), help="Kind of parsers to use.")
-@click.option("--engine", type=click.Choice(get_args(Engine)), help="Whose native parsers.")
+@click.option(
+    "--engine", type=click.Choice(get_args(Engine)), help="Engine whose native parsers to use."
+)
 @click.option(
     "--against",
     type=click.Choice(list(AGAINST)),

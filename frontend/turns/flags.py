@@ -58,8 +58,8 @@ FLAGS: tuple[Flag, ...] = (
         KEEP_FLAG,
         choices=MODES,
         default=OFF,
-        help="What to restore of earlier answers in a request: nothing, their reasoning, or their "
-        "token ids as well.",
+        help="Restore in a request, of earlier answers: nothing, the reasoning, or the token ids "
+        "as well.",
     ),
     flag(
         LIMIT_FLAG,
