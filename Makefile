@@ -11,6 +11,7 @@
 # make test-stock-parsers  compares all of Dynamo's parsers, a worker's text at any pace with
 #                single tokens; DYN_PARSER_VERSION=2 and PYTHON=.venv-1.7/bin/python for others
 # make test-batch-rows  damages rows of batches for each back end, ROWS (20,000) each, some hours
+# make test-batch-kills  kills batches, KILLS (10) times for each of BACKENDS (hf vllm sglang)
 # make test-hostile  runs all of tests/hostile: requests, output, rogue peers, faults of the pool
 # make docs      builds the pages of docs/ as a site, in build/site
 # make release-check  builds wheel and sdist, and installs them in environments of their own
@@ -27,6 +28,8 @@ RUN_PYTHON := $(if $(filter replay,$(ENGINE)),.venv-light,.venv)/bin/python
 
 MINUTES ?= 60
 ROWS ?= 20000
+KILLS ?= 10
+BACKENDS ?= hf vllm sglang
 
 SUPPORT := tests/worker/test_engine_support.py::test_these_versions_are_supported_and_their_seams_hold
 TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/engines/frontends \
@@ -34,7 +37,7 @@ TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/engines/frontends \
 	tests/e2e/test_sglang.py::test_gives_exactly_the_transcript
 
 .PHONY: run offline test test-all test-next test-next-all seams test-clients test-slips \
-	dashboard soak test-batch-rows test-hostile test-stock-parsers lint docs release-check setup
+	dashboard soak test-batch-rows test-batch-kills test-hostile test-stock-parsers lint docs release-check setup
 
 run:
 	@tools/setup $(ENGINE)
@@ -81,6 +84,10 @@ test-slips: setup
 
 test-batch-rows: setup
 	@env FUZZ_ROWS=$(ROWS) $(PYTHON) -m pytest -s tests/offline/test_row_fuzz.py
+
+test-batch-kills: setup
+	@set -e; for backend in $(BACKENDS); do \
+		$(PYTHON) -m tests.offline.kills $$backend --kills $(KILLS); done
 
 test-hostile: setup
 	@env -u CI HOSTILE_TIMES=4 $(PYTHON) -m pytest tests/hostile -n 2 --dist load

@@ -245,7 +245,8 @@ class BatchJob:
     """Generates rows.
 
     has_images: whether any row has an image. duplicates: lines whose id an earlier one has.
-    raw: as in `build_answer`. stopping: set to True at any time to start no more rows; those
+    raw: as in `build_answer`. flush: called when the written answers must reach the disk, all or
+    none of them. stopping: set to True at any time to start no more rows; those
     being generated are finished.
     """
 
@@ -259,6 +260,7 @@ class BatchJob:
         has_images: bool,
         duplicates: LineSet | AbstractSet[int] = frozenset(),
         raw: bool = False,
+        flush: Callable[[], None] = lambda: None,
     ) -> None:
         self.stopping = False
         self._engine = engine
@@ -268,6 +270,7 @@ class BatchJob:
         self._kinds: list[RequestKind] = ["vlm", "text"] if has_images else ["text"]
         self._duplicates = duplicates
         self._raw = raw
+        self._flush = flush
         # By position in the engine's batch.
         self._running: dict[int, tuple[int, JsonObject]] = {}
 
@@ -288,6 +291,9 @@ class BatchJob:
             for index, result in self._start(kind):
                 line, row = self._running.pop(index)
                 self._answer(line, row, result)
+                if not self._engine.in_windows:
+                    self._flush()
+            self._flush()
 
     def _start(self, kind: RequestKind) -> Iterator[tuple[int, GenerationResult]]:
         requests, options = self._read(kind), self._reader.options
@@ -300,6 +306,7 @@ class BatchJob:
         """Yield the requests of one kind; write an error for rows without a valid request."""
         index = 0
         for line, row in self._rows():
+            self._flush()
             if self.stopping:
                 return
             if has_image(row) is not (kind == "vlm"):

@@ -165,7 +165,7 @@ class BatchOutput:
             ) from error
 
     def append(self, answer: bytes) -> None:
-        """Write a line. answer: JSON without a line break.
+        """Write a line, or several in one piece. answer: JSON without a line break at its end.
 
         Raises `OutputError` if the disk is full or fails; no partial line remains.
         """

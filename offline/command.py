@@ -108,9 +108,17 @@ def _build_job(
         for line in read_rows(scan, output.done):
             yield line.number, read_row(scan.path, line)
 
+    written: list[tuple[bytes, GenerationResult]] = []
+
     def write(_: int, answer: bytes, result: GenerationResult) -> None:
-        output.append(answer)
-        progress.add(result.completion_tokens, failed=result.error is not None)
+        written.append((answer, result))
+
+    def flush() -> None:
+        if written:
+            output.append(b"\n".join(answer for answer, _ in written))
+        for _, result in written:
+            progress.add(result.completion_tokens, failed=result.error is not None)
+        written.clear()
 
     return BatchJob(
         engine,
@@ -120,6 +128,7 @@ def _build_job(
         has_images=scan.first_image is not None,
         duplicates=scan.duplicates,
         raw=command.raw,
+        flush=flush,
     )
 
 

@@ -92,6 +92,11 @@ class GenerationEngine:
         """The back end of `config.backend`."""
         return self._backends[self.config.backend]
 
+    @property
+    def in_windows(self) -> bool:
+        """As in `Backend`, for the back end that generates the running batch."""
+        return self._backends[self._loaded or self.config.backend].in_windows
+
     def load(self) -> None:
         """Load the weights now instead of with the first batch."""
         self._load(self.config.backend)

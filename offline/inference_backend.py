@@ -50,6 +50,8 @@ class Backend(abc.ABC):
 
     name: as in `ModelLoadConfig.backend`. capabilities: of this kind of back end, with all
         optional packages. remedies: how to get a capability that may be missing.
+    in_windows: whether it reads so many rows, generates them, and yields them before it reads more.
+        If all of these are written at once, a resumed run generates the same rows together.
     native: the engine whose own parsers it may use.
     batch_plugins: those of the batch that it generates.
     Raises `SetupError` and its subclasses for an option that it does not support, and
@@ -59,6 +61,7 @@ class Backend(abc.ABC):
     name: ClassVar[str]
     capabilities: ClassVar[frozenset[str]]
     remedies: ClassVar[Mapping[str, str]] = {}
+    in_windows: ClassVar[bool] = False
     native: ClassVar[Engine | None] = None
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:

@@ -37,7 +37,7 @@ from ...offline.inference_backend import (
     needs,
 )
 from ...offline.model_text import ModelText, open_text
-from ...offline.plugins.base import Plugin
+from ...offline.plugins.base import Plugin, TokenGuard
 from ...offline.rows import Prompt, Row, RowFailure, Sampling, find_row_error
 from ...offline.vision import VisionBackend, has_vision, join_inputs
 from ...tokenization.errors import describe_error
@@ -82,6 +82,7 @@ class HfBackend(VisionBackend):
     """
 
     name: ClassVar[str] = "hf"
+    in_windows: ClassVar[bool] = True
     capabilities: ClassVar[frozenset[str]] = frozenset(
         {LOGPROBS, LOGITS, VLM, GUIDED, SEEDS, STOPPING}
     )
@@ -173,9 +174,9 @@ class HfBackend(VisionBackend):
             if row.error is not None:
                 yield row
             elif waiting >= self._batch_size or pixels >= MAX_HELD_PIXELS:
-                yield from self._generate_groups(groups)
+                yield from list(self._generate_groups(groups))
                 groups, waiting, pixels = {}, 0, 0
-        yield from self._generate_groups(groups)
+        yield from list(self._generate_groups(groups))
 
     def _generate_groups(self, groups: Mapping[GroupKey, list[Row]]) -> Iterator[Row]:
         for key, group in groups.items():
@@ -281,6 +282,9 @@ class HfBackend(VisionBackend):
             for plugin in self.batch_plugins
             if (processor := plugin.logits_processor(self.name)) is not None
         ]
+        completions = sum(len(row.completions) for row in rows)
+        if guards := self._build_guards(completions):
+            processors.append(hf_hooks.Guards(guards, mask.shape[1]))
         if self._grammars is not None and any(row.grammar is not None for row in rows):
             compiled = [
                 None if row.grammar is None else self._grammars.compile(row.grammar)
@@ -291,6 +295,14 @@ class HfBackend(VisionBackend):
             stops = self._find_stops(key)
             processors.append(hf_hooks.GrammarMask(compiled, mask.shape[1], stops))
         return [*processors, *hf_hooks.build_samplers(key.sampling, rows if key.seeded else ())]
+
+    def _build_guards(self, completions: int) -> list[list[TokenGuard]]:
+        """Return the guards of each completion; [] without any."""
+        plugins = [plugin for plugin in self.batch_plugins if "guard" in plugin.hooks]
+        assert self._text is not None, "not opened"  # noqa: S101 - narrows the type
+        tokenizer = self._text.tokenizer
+        made = [[plugin.guard(tokenizer) for plugin in plugins] for _ in range(completions)]
+        return [[guard for guard in row if guard is not None] for row in made if row]
 
     def _find_stops(self, key: GroupKey) -> list[int]:
         assert self._text is not None, "not opened"  # noqa: S101 - narrows the type

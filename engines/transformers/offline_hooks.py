@@ -13,7 +13,7 @@ from ...base.limits import MAX_GRAMMARS_BYTES
 from ...guided.call_policy import to_tag_format
 from ...guided.client_schemas import find_keyword
 from ...offline.completion import Completion, TokenLogprobs
-from ...offline.plugins.base import Plugin
+from ...offline.plugins.base import Plugin, TokenGuard
 from ...offline.rows import Grammar, Row, RowFailure, Sampling
 from ...postprocess.messages import EngineLogprob
 
@@ -162,6 +162,30 @@ def build_penalties(sampling: Sampling, mask: torch.Tensor, stops: list[int]) ->
     return found
 
 
+# Subtracted from the logits of tokens to avoid. It is finite because a grammar may allow no other.
+AVOIDED = 10_000.0
+
+
+class Guards:
+    """A logits processor that avoids the tokens which plugins name.
+
+    guards: of each row of the batch. prompt_length: padded, in tokens.
+    """
+
+    def __init__(self, guards: Sequence[Sequence[TokenGuard]], prompt_length: int) -> None:
+        self._guards = guards
+        self._taken = prompt_length
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Return the changed logits, shape (rows, vocabulary)."""
+        changed, new = scores.clone(), input_ids[:, self._taken :].tolist()
+        self._taken = input_ids.shape[1]
+        for row, guards in enumerate(self._guards):
+            for guard in guards:
+                changed[row, list(guard.feed(new[row]))] -= AVOIDED
+        return changed
+
+
 class SeededSampler:
     """A logits processor that draws each row's token with a generator of the row's own.
 
@@ -173,7 +197,8 @@ class SeededSampler:
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return logits, shape (rows, vocabulary), that leave one token to each row."""
-        sums = scores.float().softmax(-1).cumsum(-1)
+        # In float32, a GPU's sums differ from run to run, and rare tokens would be missed.
+        sums = scores.double().softmax(-1).cumsum(-1)
         drawn = [1 - torch.rand((), generator=generator).item() for generator in self._generators]
         limits = torch.tensor(drawn, device=scores.device)[:, None] * sums[:, -1:]
         chosen = (sums >= limits).int().argmax(-1, keepdim=True)

@@ -15,7 +15,7 @@ back end, in addition to those in `requires`.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ..completion import TextWatcher
 from ..contracts import BACKENDS, PluginError, RequestKind
@@ -25,9 +25,17 @@ HOOKS = {
     "watch": None,
     "logits_processor": "logits",
     "stopping_criterion": "stopping",
+    "guard": None,
     "clean": None,
 }
 KINDS: tuple[RequestKind, ...] = ("text", "vlm")
+
+
+class TokenGuard(Protocol):
+    """Reads the tokens of one answer."""
+
+    def feed(self, token_ids: Sequence[int]) -> Collection[int]:
+        """Process new tokens; return those that should not be the next one."""
 
 
 class Plugin:
@@ -57,6 +65,14 @@ class Plugin:
 
     def stopping_criterion(self, backend: str) -> Any:
         """Return an object that ends answers: for "hf", a `transformers.StoppingCriteria`."""
+        return None
+
+    def guard(self, tokenizer: Any) -> TokenGuard | None:
+        """Return a reader for one new answer that avoids tokens; None for no reader.
+
+        Only "hf" has one: the plugin must do with less on other back ends, or refuse them.
+        tokenizer: the model's. A grammar of the row takes precedence.
+        """
         return None
 
     def clean(self, text: str) -> str:

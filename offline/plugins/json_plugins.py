@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from typing_extensions import override
 
+from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions, detokenizers
+from ...tokenization.detokenizer.detokenizer_selection import vocabulary_ids
 from ..completion import TextWatcher
-from .base import Plugin
+from .base import Plugin, TokenGuard
 
 CLOSING = {"{": "}", "[": "]"}
 _DELIMITERS = frozenset(' \t\r\n,:{}[]"')
@@ -114,12 +118,26 @@ SEPARATORS = ", \t\r\n"
 
 
 class NoDuplicates(Plugin):
-    """Removes an object that equals an earlier one, with the separator before it.
+    """Avoids an object that equals an earlier one, or removes it with the separator before it.
 
-    Objects are in succession or in an array. The order of keys does not matter.
+    Objects are in succession or in an array. The order of keys does not matter. With transformers,
+    the model is led to another object where its next token would complete an equal one.
     """
 
     name = "no_duplicates"
+
+    def __init__(self) -> None:
+        self._tokenizer: object = None
+        self._detokenizers: DetokenizerFactory | None = None
+        self._endings: Endings = {}
+
+    @override
+    def guard(self, tokenizer: Any) -> TokenGuard:
+        if self._tokenizer is not tokenizer or self._detokenizers is None:
+            self._detokenizers = detokenizers(tokenizer)
+            self._endings = find_endings(self._detokenizers, vocabulary_ids(tokenizer))
+            self._tokenizer = tokenizer
+        return RepeatGuard(self._detokenizers, self._endings)
 
     @override
     def clean(self, text: str) -> str:
@@ -136,21 +154,85 @@ class NoDuplicates(Plugin):
         return "".join((*kept, text[end:]))
 
 
+class ObjectScanner:
+    """Finds objects, one character at a time. start: of the one that is open; None for none."""
+
+    def __init__(self) -> None:
+        self.start: int | None = None
+        self._fed = 0
+        self._scanner = JsonScanner()
+
+    def feed(self, char: str) -> tuple[int, int] | None:
+        """Process a character; return start and end of the object that it completes."""
+        before = self._scanner.outermost
+        self._scanner.feed(char)
+        after = self._scanner.outermost
+        self._fed += 1
+        found, start = None, self.start
+        if after in PLACES and before == after[:-1]:
+            self.start = self._fed - 1
+        elif start is not None and before in PLACES and after == before[:-1]:
+            found, self.start = (start, self._fed), None
+        elif not after:
+            self.start = None
+        return found
+
+
 def find_objects(text: str) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each complete object."""
-    scanner = JsonScanner()
-    start: int | None = None
-    for position, char in enumerate(text):
-        before = scanner.outermost
-        scanner.feed(char)
-        after = scanner.outermost
-        if after in PLACES and before == after[:-1]:
-            start = position
-        elif start is not None and before in PLACES and after == before[:-1]:
-            yield start, position + 1
-            start = None
-        elif not after:
-            start = None
+    return filter(None, map(ObjectScanner().feed, text))
+
+
+# Texts that end an object, by their length without white space, and the tokens that begin so.
+Endings = Mapping[int, Mapping[str, Collection[int]]]
+
+
+def find_endings(factory: DetokenizerFactory, token_ids: Sequence[int]) -> Endings:
+    """Return the parts up to each closing bracket of the tokens that have one."""
+    found: dict[int, dict[str, set[int]]] = {}
+    for token_id in token_ids:
+        text = factory.token_bytes(token_id).decode(errors="ignore")
+        for match in re.finditer("}", text):
+            ending = text[: match.end()]
+            by_text = found.setdefault(len("".join(ending.split())), {})
+            by_text.setdefault(ending, set()).add(token_id)
+    return found
+
+
+class RepeatGuard(TokenGuard):
+    """Reads one answer, and avoids the tokens that would complete an object once more."""
+
+    def __init__(self, factory: DetokenizerFactory, endings: Endings) -> None:
+        self._detokenizer = factory(DetokenizerOptions(), ())
+        self._endings = endings
+        self._scanner = ObjectScanner()
+        self._text: list[str] = []
+        # Objects by their length without white space, which the order of keys leaves as it is.
+        self._seen = collections.defaultdict[int, set[str]](set)
+
+    @override
+    def feed(self, token_ids: Sequence[int]) -> Collection[int]:
+        for char in self._detokenizer.feed_all(token_ids):
+            self._text.append(char)
+            if (found := self._scanner.feed(char)) is not None:
+                text = "".join(self._text[slice(*found)])
+                self._seen[_measure(text)].add(normalize(text) or "")
+        start = self._scanner.start
+        if start is None or not self._seen:
+            return ()
+        begun = "".join(self._text[start:])
+        length = _measure(begun)
+        return {
+            token_id
+            for more in self._endings.keys() & {seen - length for seen in self._seen}
+            for ending, token_ids in self._endings[more].items()
+            if normalize(begun + ending) in self._seen[length + more]
+            for token_id in token_ids
+        }
+
+
+def _measure(text: str) -> int:
+    return len("".join(text.split()))
 
 
 def normalize(text: str) -> str | None:

@@ -24,8 +24,9 @@ ROOM = 3
 class Engine:
     """Answers with the kind and the id, the last of `ROOM` rows first."""
 
-    def __init__(self, *kinds: str) -> None:
+    def __init__(self, *kinds: str, in_windows: bool = False) -> None:
         self.config = ModelLoadConfig("m", backend="replay")
+        self.in_windows = in_windows
         self.kinds = kinds
         self.answered: list[str] = []
 
@@ -77,6 +78,7 @@ ROWS = [
 class Job:
     def __init__(self, engine: Any, write: Any = None) -> None:
         self.answers: dict[int, Any] = {}
+        self.flushed: list[int] = []
         reader = RowReader(GenerationOptions(), Path("/data"), ["m"])
         self.job = BatchJob(
             engine,
@@ -85,6 +87,7 @@ class Job:
             write or self.write,
             has_images=True,
             duplicates={3},
+            flush=lambda: self.flushed.append(len(self.answers)),
         )
 
     def write(self, line: int, answer: bytes, result: GenerationResult) -> None:
@@ -108,6 +111,15 @@ def test_rows_with_and_without_images_and_rows_that_fail() -> None:
         7: "text f",
     }
     assert made.job.running == 0
+
+
+@pytest.mark.parametrize(
+    ("in_windows", "expected"), [(False, [0, 1, 2, 3, 4, 5, 6, 7]), (True, [0, 1, 2, 3, 4, 7])]
+)
+def test_answers_of_a_window_reach_the_disk_together(in_windows: bool, expected: list[int]) -> None:
+    made = Job(Engine("text", "vlm", in_windows=in_windows))
+    made.job.run()
+    assert sorted(set(made.flushed)) == expected
 
 
 def test_a_kind_that_the_engine_cannot_do_is_refused_before_any_row() -> None:

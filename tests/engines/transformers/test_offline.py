@@ -19,6 +19,7 @@ from backedge.offline.contracts import (
     OptionValueError,
     UnknownOptionError,
 )
+from backedge.offline.plugins import NoDuplicates
 
 from tests.offline.batches import (
     PARSED,
@@ -310,6 +311,58 @@ def test_rows_with_and_without_grammars_in_one_batch(engine):
     assert {choice.text for choice in results[2].choices} <= {"yes", "n"}
     assert "'multipleOf'" in str(results[3].error)
     assert message(results[4]) == TRANSCRIPTS["named_choice"]["expect"]
+
+
+class Repeating(Plugin):
+    """Leads the model to an object that it has written, and second to a digit."""
+
+    name = "repeating"
+
+    def logits_processor(self, backend):
+        tokens = [*encode('[{"a": 1}, {"a": 1'), *encode("}"), *encode("}"), *encode("]")]
+        lengths = []
+
+        def process(input_ids, scores):
+            lengths.append(input_ids.shape[1])
+            scores = torch.full_like(scores, -1000.0)
+            scores[:, encode("2")] = 1
+            scores[:, tokens[lengths[-1] - lengths[0]]] = 2
+            return scores
+
+        return process
+
+
+def test_a_guard_keeps_the_model_from_an_object_that_it_has_written(engine):
+    length = len(encode('[{"a": 1}, {"a": 1')) + 3
+    options = GenerationOptions(max_new_tokens=length, temperature=0)
+    results = [
+        engine.generate_text_batch([ask("Hi")], options, plugins)[0].raw_text
+        for plugins in ([Repeating()], [Repeating(), NoDuplicates()])
+    ]
+    assert results == ['[{"a": 1}, {"a": 1}}]', '[{"a": 1}, {"a": 12}]']
+
+
+def test_rows_that_are_generated_together_are_yielded_together(engine, monkeypatch):
+    """A run that is killed between them would generate the others in another batch."""
+    events = []
+    generate = hf.HfBackend._generate_together
+
+    def record(*given):
+        events.append("generated")
+        generate(*given)
+
+    monkeypatch.setattr(hf.HfBackend, "_generate_together", record)
+    limits = (1, 2, 1)
+    rows = [
+        ask(
+            "Hi", id=str(number), options=GenerationOptions(max_new_tokens=1, stop_token_ids=[stop])
+        )
+        for number, stop in enumerate(limits)
+    ]
+    for index, _ in engine.iterate_text_batch(rows):
+        events.append(index)
+    assert events == ["generated", "generated", 0, 2, 1]
+    assert engine.in_windows
 
 
 def test_rows_that_fail_do_not_wait_for_a_batch(engine):

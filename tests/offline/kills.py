@@ -1,0 +1,159 @@
+"""Kills a batch over and over: its sorted output must equal an uninterrupted run's, byte for byte.
+
+    python -m tests.offline.kills vllm --rows 300 --kills 10
+
+In turn this kills the command, the engine's processes, and both, each at a random row. A kill
+counts if rows were running. Exit status 1: an output differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.offline_batch import ARGUMENTS, ENVIRONMENT
+from tests.support import TINY_MODEL, write
+
+VICTIMS = {"ours": (True, False), "engine": (False, True), "both": (True, True)}
+# SGLang takes seeds only in its deterministic mode, which needs a GPU.
+SEEDED = ("hf", "vllm")
+
+
+def write_rows(path: Path, rows: int, tokens: int, *, seeded: bool) -> Path:
+    sampling = [{"temperature": 0.8, "seed": row} if seeded else {} for row in range(rows)]
+    bodies = [
+        {
+            "messages": [{"role": "user", "content": f"Say {row}"}],
+            "max_tokens": tokens,
+            "ignore_eos": True,
+            "temperature": 0,
+            **own,
+        }
+        for row, own in enumerate(sampling)
+    ]
+    lines = [{"custom_id": f"row-{row}", "body": body} for row, body in enumerate(bodies)]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
+
+
+def build_command(given: argparse.Namespace, source: Path, output: Path) -> list[str]:
+    arguments: dict[str, Any] = {**ARGUMENTS[given.backend], **dict(given.engine_args)}
+    flags = {
+        "--model": given.model,
+        "--backend": given.backend,
+        "--dtype": given.dtype,
+        "--max-model-len": 2048,
+        "--input": source,
+        "--output": output,
+    }
+    command = [sys.executable, "-m", "backedge.offline"]
+    command += [str(part) for flag in flags.items() for part in flag]
+    for name, value in arguments.items():
+        command += ["--engine-args", f"{name}={json.dumps(value)}"]
+    return command
+
+
+def count_rows(output: Path) -> int:
+    return output.read_bytes().count(b"\n") if output.exists() else 0
+
+
+def find_children(parent: int) -> list[int]:
+    """Return all processes that descend from one."""
+    parents = collections.defaultdict[int, list[int]](list)
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            stat = (folder / "stat").read_text()
+        except OSError:
+            continue
+        parents[int(stat.rpartition(")")[2].split()[1])].append(int(folder.name))
+    found = list(parents[parent])
+    for child in found:
+        found += parents[child]
+    return found
+
+
+def kill_at(command: Sequence[str], output: Path, goal: int, victims: str, log: Any) -> bool:
+    """Run the command until the output has `goal` rows, and kill; whether it was still running."""
+    ours, engines = VICTIMS[victims]
+    with subprocess.Popen(command, stderr=log, stdout=log) as process:
+        while process.poll() is None and count_rows(output) < goal:
+            time.sleep(0.002)
+        running = process.poll() is None
+        children = find_children(process.pid) if engines else []
+        for victim in [*([process.pid] if ours else []), *children] if running else []:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
+        process.wait()
+    # A command that ended well had no rows left.
+    return running and process.returncode != 0
+
+
+def run(given: argparse.Namespace, folder: Path) -> bool:
+    """Run to the end, and again with kills; return whether all outputs are equal."""
+    os.environ.update(ENVIRONMENT)
+    source = write_rows(
+        folder / "in.jsonl", given.rows, given.tokens, seeded=given.backend in SEEDED
+    )
+    whole, output = folder / "whole.jsonl", folder / "out.jsonl"
+    chance = random.Random(given.seed)
+    counts = collections.Counter[str]()
+    with (folder / "log").open("wb") as log:
+        subprocess.run(build_command(given, source, whole), stderr=log, stdout=log, check=True)
+        expected = sorted(whole.read_bytes().splitlines())
+        equal = True
+        kinds = [kind for kind in VICTIMS if given.backend != "hf" or kind == "ours"]
+        command = build_command(given, source, output)
+        while equal and counts.total() < given.kills:
+            kind = kinds[counts.total() % len(kinds)]
+            goal = count_rows(output) + chance.randint(1, max(given.rows // given.kills, 1))
+            counts[kind] += kill_at(command, output, goal, kind, log)
+            if count_rows(output) == given.rows:
+                equal = sorted(output.read_bytes().splitlines()) == expected
+                output.unlink()
+        subprocess.run(command, stderr=log, stdout=log, check=equal)
+        equal = equal and sorted(output.read_bytes().splitlines()) == expected
+    result = {
+        "backend": given.backend,
+        "rows": given.rows,
+        "seeded": given.backend in SEEDED,
+        "kills": counts,
+        "identical": equal,
+    }
+    write(json.dumps(result))
+    return equal
+
+
+def parse_pair(text: str) -> tuple[str, object]:
+    name, _, value = text.partition("=")
+    return name, json.loads(value)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("backend", choices=[*ARGUMENTS])
+    parser.add_argument("--rows", type=int, default=300)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--model", type=Path, default=TINY_MODEL)
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--engine-args", type=parse_pair, action="append", default=[])
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        sys.exit(not run(given, Path(folder)))
+
+
+if __name__ == "__main__":
+    main()
