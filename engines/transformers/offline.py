@@ -37,7 +37,7 @@ from ...offline.inference_backend import (
     needs,
 )
 from ...offline.model_text import ModelText, open_text
-from ...offline.plugins.base import Plugin, TokenGuard
+from ...offline.plugins.base import Plugin
 from ...offline.rows import Prompt, Row, RowFailure, Sampling, find_row_error
 from ...offline.vision import VisionBackend, has_vision, join_inputs
 from ...tokenization.errors import describe_error
@@ -282,9 +282,7 @@ class HfBackend(VisionBackend):
             for plugin in self.batch_plugins
             if (processor := plugin.logits_processor(self.name)) is not None
         ]
-        completions = sum(len(row.completions) for row in rows)
-        if guards := self._build_guards(completions):
-            processors.append(hf_hooks.Guards(guards, mask.shape[1]))
+        processors += self._build_guards(rows, mask.shape[1])
         if self._grammars is not None and any(row.grammar is not None for row in rows):
             compiled = [
                 None if row.grammar is None else self._grammars.compile(row.grammar)
@@ -296,13 +294,17 @@ class HfBackend(VisionBackend):
             processors.append(hf_hooks.GrammarMask(compiled, mask.shape[1], stops))
         return [*processors, *hf_hooks.build_samplers(key.sampling, rows if key.seeded else ())]
 
-    def _build_guards(self, completions: int) -> list[list[TokenGuard]]:
-        """Return the guards of each completion; [] without any."""
+    def _build_guards(self, rows: Sequence[Row], prompt_length: int) -> list[Any]:
+        """Return the logits processor of the guards; [] without any."""
+        from .offline_hooks import Guards
+
         plugins = [plugin for plugin in self.batch_plugins if "guard" in plugin.hooks]
         assert self._text is not None, "not opened"  # noqa: S101 - narrows the type
         tokenizer = self._text.tokenizer
-        made = [[plugin.guard(tokenizer) for plugin in plugins] for _ in range(completions)]
-        return [[guard for guard in row if guard is not None] for row in made if row]
+        guards = [
+            [plugin.guard(tokenizer) for plugin in plugins] for row in rows for _ in row.completions
+        ]
+        return [Guards(guards, prompt_length)] if plugins else []
 
     def _find_stops(self, key: GroupKey) -> list[int]:
         assert self._text is not None, "not opened"  # noqa: S101 - narrows the type

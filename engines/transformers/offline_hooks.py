@@ -172,7 +172,7 @@ class Guards:
     guards: of each row of the batch. prompt_length: padded, in tokens.
     """
 
-    def __init__(self, guards: Sequence[Sequence[TokenGuard]], prompt_length: int) -> None:
+    def __init__(self, guards: Sequence[Sequence[TokenGuard | None]], prompt_length: int) -> None:
         self._guards = guards
         self._taken = prompt_length
 
@@ -181,7 +181,7 @@ class Guards:
         changed, new = scores.clone(), input_ids[:, self._taken :].tolist()
         self._taken = input_ids.shape[1]
         for row, guards in enumerate(self._guards):
-            for guard in guards:
+            for guard in filter(None, guards):
                 changed[row, list(guard.feed(new[row]))] -= AVOIDED
         return changed
 
