@@ -45,7 +45,7 @@ from ...tokenization.model_files import find_folder
 from . import seams
 
 if TYPE_CHECKING:
-    from .offline_hooks import Grammars, LogprobRecorder
+    from .offline_hooks import Grammars, Guards, LogprobRecorder
 
 logger = get_logger(__name__)
 
@@ -294,9 +294,9 @@ class HfBackend(VisionBackend):
             processors.append(hf_hooks.GrammarMask(compiled, mask.shape[1], stops))
         return [*processors, *hf_hooks.build_samplers(key.sampling, rows if key.seeded else ())]
 
-    def _build_guards(self, rows: Sequence[Row], prompt_length: int) -> list[Any]:
+    def _build_guards(self, rows: Sequence[Row], prompt_length: int) -> list[Guards]:
         """Return the logits processor of the guards; [] without any."""
-        from .offline_hooks import Guards
+        from . import offline_hooks as hf_hooks
 
         plugins = [plugin for plugin in self.batch_plugins if "guard" in plugin.hooks]
         assert self._text is not None, "not opened"  # noqa: S101 - narrows the type
@@ -304,7 +304,7 @@ class HfBackend(VisionBackend):
         guards = [
             [plugin.guard(tokenizer) for plugin in plugins] for row in rows for _ in row.completions
         ]
-        return [Guards(guards, prompt_length)] if plugins else []
+        return [hf_hooks.Guards(guards, prompt_length)] if plugins else []
 
     def _find_stops(self, key: GroupKey) -> list[int]:
         assert self._text is not None, "not opened"  # noqa: S101 - narrows the type

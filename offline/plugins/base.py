@@ -67,7 +67,7 @@ class Plugin:
         """Return an object that ends answers: for "hf", a `transformers.StoppingCriteria`."""
         return None
 
-    def guard(self, tokenizer: Any) -> TokenGuard | None:
+    def guard(self, tokenizer: object) -> TokenGuard | None:
         """Return a reader for one new answer that avoids tokens; None for no reader.
 
         Only "hf" has one: the plugin must do with less on other back ends, or refuse them.

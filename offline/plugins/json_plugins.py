@@ -6,7 +6,6 @@ import collections
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 from typing_extensions import override
 
@@ -132,7 +131,7 @@ class NoDuplicates(Plugin):
         self._endings: Endings = {}
 
     @override
-    def guard(self, tokenizer: Any) -> TokenGuard:
+    def guard(self, tokenizer: object) -> TokenGuard:
         if self._tokenizer is not tokenizer or self._detokenizers is None:
             self._detokenizers = detokenizers(tokenizer)
             self._endings = find_endings(self._detokenizers, vocabulary_ids(tokenizer))

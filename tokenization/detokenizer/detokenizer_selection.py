@@ -83,7 +83,7 @@ def sample_sequences(tokenizer: SupportsDecode) -> Iterator[list[int]]:
         yield sample[:position] + byte_tokens + sample[position:]
 
 
-def vocabulary_ids(tokenizer: SupportsDecode) -> Sequence[int]:
+def vocabulary_ids(tokenizer: object) -> Sequence[int]:
     """Return the ids to draw samples from; [] for an object without `get_vocab`."""
     if isinstance(tokenizer, Tokenizer):
         return range(tokenizer.get_vocab_size())
