@@ -345,13 +345,14 @@ def test_a_guard_keeps_the_model_from_an_object_that_it_has_written(engine):
 def test_rows_that_are_generated_together_are_yielded_together(engine, monkeypatch):
     """A run that is killed between them would generate the others in another batch."""
     events = []
-    generate = hf.HfBackend._generate_together
+    model = engine.backend.model
+    generate = model.generate
 
-    def record(*given):
+    def record(**given):
         events.append("generated")
-        generate(*given)
+        return generate(**given)
 
-    monkeypatch.setattr(hf.HfBackend, "_generate_together", record)
+    monkeypatch.setattr(model, "generate", record)
     limits = (1, 2, 1)
     rows = [
         ask(
