@@ -25,6 +25,15 @@ LEAD = "I will note it."
 THOUGHT = "17 plus 25, olé."
 ANSWER = "The sum is 42."
 PROMPT = "<|im_start|>user\nGo on.<|im_end|>\n<|im_start|>assistant\n"
+HARMONY_SPECIAL = (
+    "<|start|>",
+    "<|end|>",
+    "<|message|>",
+    "<|channel|>",
+    "<|constrain|>",
+    "<|return|>",
+    "<|call|>",
+)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from transformers import AddedToken, AutoTokenizer
 from transformers.tokenization_mistral_common import MistralCommonBackend
 from vllm.tokenizers.mistral import MistralTokenizer
 
-from .sample import Sample
+from .sample import HARMONY_SPECIAL, Sample
 
 MODEL = Path(__file__).parents[2] / "examples" / "tiny_model"
 END_OF_TURN = "<|im_end|>"
@@ -23,15 +23,6 @@ MISTRAL_FILES = {
     "tekken": "tekken_240911.json",
     "sentencepiece": "mistral_instruct_tokenizer_240323.model.v3",
 }
-HARMONY_SPECIAL = (
-    "<|start|>",
-    "<|end|>",
-    "<|message|>",
-    "<|channel|>",
-    "<|constrain|>",
-    "<|return|>",
-    "<|call|>",
-)
 
 
 @cache

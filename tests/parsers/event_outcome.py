@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from backedge.parsers.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted
 
 from benchmarks.samples.sample import Call, Outcome
-from tests.parsers.sample_model import parse_arguments
+
+
+def parse_arguments(arguments: str) -> Any:
+    """Return the JSON value of `arguments`, or the text itself if it is no JSON."""
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
 
 
 def join_outcome(events: Sequence[Event]) -> Outcome:

@@ -9,8 +9,8 @@ from typing import Any
 
 from backedge.parsers.base import ParserRequest
 
-from benchmarks.samples.sample import Call, Outcome
-from benchmarks.samples.tokenizers import HARMONY_SPECIAL, bpe
+from benchmarks.samples.sample import HARMONY_SPECIAL, Call, Outcome
+from benchmarks.samples.tokenizers import bpe
 from tests.parsers.families import gemma, glm45, hermes, openai, qwen3
 from tests.parsers.families.family import function
 

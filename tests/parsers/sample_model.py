@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import itertools
-import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -31,6 +30,7 @@ from backedge.tokenization.detokenizer import DetokenizerFactory, read_vocabular
 from benchmarks.samples.sample import Call, Outcome, Sample
 from benchmarks.samples.tokenizers import encode, end_of_turn, load_tokenizer
 from tests.parsers.cases import Case
+from tests.parsers.event_outcome import parse_arguments
 
 
 # These read a tokenizer's whole vocabulary, which takes longer than most cases.
@@ -164,14 +164,6 @@ def read_outcome(whole: ChoiceDelta) -> Outcome:
             for call in delta.tool_calls
         ),
     )
-
-
-def parse_arguments(arguments: str) -> Any:
-    """Return the JSON value of `arguments`, or the text itself if it is no JSON."""
-    try:
-        return json.loads(arguments)
-    except ValueError:
-        return arguments
 
 
 def is_missing(sample: Sample) -> bool:

@@ -10,9 +10,9 @@ from vllm.tool_parsers import ToolParserManager
 
 from benchmarks.samples.sample import Call, Outcome
 from benchmarks.samples.tokenizers import bpe
+from tests.parsers.event_outcome import parse_arguments
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS, Case, Family
-from tests.parsers.sample_model import parse_arguments
 
 ROWS = [
     pytest.param(family, case, id=f"{family.name}-{case.id}")

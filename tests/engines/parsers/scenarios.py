@@ -17,10 +17,10 @@ from sglang.srt.function_call.function_call_parser import FunctionCallParser
 
 from benchmarks.samples.sample import Call, Outcome
 from benchmarks.samples.tokenizers import bpe
-from tests.parsers.event_outcome import join_outcome
+from tests.parsers.event_outcome import join_outcome, parse_arguments
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import SCENARIOS_BY_ID, TOOLS, Case, Family
-from tests.parsers.sample_model import feed_tokens, parse_arguments
+from tests.parsers.sample_model import feed_tokens
 
 Rewrite = Callable[[str], str]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.samples.sample import Call, Outcome
-from benchmarks.samples.tokenizers import HARMONY_SPECIAL
+from benchmarks.samples.sample import HARMONY_SPECIAL, Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, Tags, function
 from tests.parsers.families.openai import ANALYSIS, FINAL, TURN
 from tests.parsers.families.qwen3 import read_text

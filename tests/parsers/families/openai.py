@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from benchmarks.samples.sample import Call, Outcome
-from benchmarks.samples.tokenizers import HARMONY_SPECIAL
+from benchmarks.samples.sample import HARMONY_SPECIAL, Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, Tags, function
 
 TURN = "<|start|>assistant"
