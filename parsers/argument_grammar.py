@@ -15,7 +15,6 @@ from typing import NamedTuple
 import msgspec
 
 from ..base.json_types import JsonObject
-from ..base.limits import MAX_GRAMMAR_BYTES
 from .format import CALL_STATES, Format, Spelling, State
 from .schema import FunctionSchema, ValueSchema, json_type
 from .swallowed_markup import find_markers
@@ -38,7 +37,7 @@ _DATE, _TIME = (
 _ZONE = rf"(Z|[+-]{_DIGITS}:{_DIGITS})"
 _HEX = "[0-9a-fA-F]"
 # The formats of strings that models are often asked for.
-_FORMATS = {
+STRING_FORMATS = {
     "date": _DATE,
     "time": _TIME + _ZONE,
     "date-time": f"{_DATE}T{_TIME}{_ZONE}",
@@ -81,6 +80,11 @@ def in_turn(elements: Iterable[JsonObject]) -> JsonObject:
     return joined[0] if joined else exactly("")
 
 
+def star(content: JsonObject) -> JsonObject:
+    """Return the grammar of any number of repetitions."""
+    return {"type": "star", "content": content}
+
+
 def either(alternatives: Iterable[JsonObject]) -> JsonObject:
     """Return the grammar of alternatives."""
     elements = list(alternatives)
@@ -121,30 +125,7 @@ class _Split(NamedTuple):
     others: JsonObject | None
 
 
-class Arguments:
-    """Builds the grammars of arguments in a format's spelling, of one request."""
-
-    def __init__(self, format_: Format, spelling: Spelling, *, any_order: bool) -> None:
-        self._left = MAX_GRAMMAR_BYTES
-        self._format = format_
-        self._spelling = spelling
-        self._any_order = any_order
-
-    def build(self, schema: JsonObject) -> JsonObject:
-        """Return the grammar of a function's arguments. Raises `Inexpressible`."""
-        any_order = self._any_order
-        if self._spelling.parameters:
-            return _Parameters(self._format, self._spelling, schema, any_order, self._spend).build()
-        return {"type": "json_schema", "json_schema": schema, "any_order": any_order}
-
-    def _spend(self, size: int) -> None:
-        """Count `size` bytes of the grammar: a few references can stand for millions of values."""
-        self._left -= size
-        if self._left < 0:
-            raise Inexpressible(f"its grammar takes more than {MAX_GRAMMAR_BYTES} bytes")
-
-
-class _Parameters:
+class ParameterGrammar:
     """The parameters of one function, each between its own tags.
 
     root: the function's schema. spend: counts bytes of the grammar.
@@ -170,27 +151,47 @@ class _Parameters:
         self._definitions_bytes = len(msgspec.json.encode(self._definitions))
 
     def build(self) -> JsonObject:
+        """Return the grammar. Raises `Inexpressible`."""
         return self._build_object(self._root, 0)
 
     def _build_object(self, schema: object, depth: int) -> JsonObject:
         """Return the grammar of an object's members. depth: of the object in the arguments."""
         schema = self._resolve(schema)
         properties = schema.get("properties") or {}
-        branches = _list_branches(schema)
+        branches = list_branches(schema)
         if branches and not properties and depth < MAX_DEPTH:
             return either(self._build_object(branch, depth + 1) for branch in branches)
-        members = {
-            key: self._build_member(_spell(key), member, depth)
+        required = set(schema.get("required") or ())
+        members = [
+            (self._build_member(self._spell(key, depth), member, depth), key in required)
             for key, member in properties.items()
-        }
+        ]
         more = schema.get("additionalProperties", not properties)
-        rest = [] if more is False else [self._build_member(_spell_others(properties), more, depth)]
+        others = self._spell_others(properties, depth)
+        rest = None if more is False else self._build_member(others, more, depth)
+        return self._combine(members, rest)
+
+    def _combine(
+        self, members: list[tuple[JsonObject, bool]], rest: JsonObject | None
+    ) -> JsonObject:
+        """Return the grammar of an object's members.
+
+        members: the declared ones in their order, each with whether it is required. rest: of any
+            other member; None if an object has no others.
+        """
         if self._any_order:
-            every = [*members.values(), *rest]
-            return _repeat(either(every)) if every else exactly("")
-        for key in members.keys() - set(schema.get("required") or ()):
-            members[key] = optional(members[key])
-        return in_turn([*members.values(), *map(_repeat, rest)])
+            every = [member for member, _ in members] + ([] if rest is None else [rest])
+            return star(either(every)) if every else exactly("")
+        ordered = [member if needed else optional(member) for member, needed in members]
+        return in_turn(ordered + ([] if rest is None else [star(rest)]))
+
+    def _spell(self, key: str, depth: int) -> JsonObject:
+        """Return the grammar of a declared key. depth: of its object in the arguments."""
+        return exactly(check_key(key))
+
+    def _spell_others(self, keys: Iterable[str], depth: int) -> JsonObject:
+        """Return the grammar of keys other than `keys`."""
+        return {"type": "regex", "pattern": differ({"", *keys})}
 
     def _build_member(self, key: JsonObject, schema: object, depth: int) -> JsonObject:
         """Return the grammar of a member. key: of its name."""
@@ -215,7 +216,7 @@ class _Parameters:
             yield from (("string", text) for text in texts)
         if others is None or state is State.STRING:
             return
-        for kind in _list_kinds(self._schema.compile(others)):
+        for kind in list_kinds(self._schema.compile(others)):
             name = "number" if kind == "integer" else kind
             yield name, self._write_kind(state, others, kind, depth)
             if state is State.VALUE and "enum" not in others:
@@ -228,7 +229,7 @@ class _Parameters:
                 return self._build_object(schema, depth + 1)
             if kind == "array":
                 items = self._build_member(exactly("item"), schema.get("items", {}), depth + 1)
-                return _repeat(items)
+                return star(items)
         if "enum" in schema:
             schema = {"enum": [value for value in schema["enum"] if json_type(value) == kind]}
         if "type" in schema:
@@ -248,18 +249,18 @@ class _Parameters:
         literals = [schema["const"]] if "const" in schema else schema.get("enum")
         if literals:
             return _split_literals(literals)
-        branches = _list_branches(schema)
+        branches = list_branches(schema)
         if branches and depth < MAX_DEPTH:
             return _join(self._split(branch, depth + 1) for branch in branches)
         compiled = self._schema.compile(schema)
         if "string" not in compiled.kinds:
             return _Split([], schema)
-        kinds = _list_kinds(compiled)
+        kinds = list_kinds(compiled)
         return _Split([self._write_text(schema)], {**schema, "type": kinds} if kinds else None)
 
     def _write_text(self, schema: JsonObject) -> JsonObject:
         """Return the grammar of strings, which end before any of the exits."""
-        pattern = schema.get("pattern") or _FORMATS.get(str(schema.get("format")))
+        pattern = schema.get("pattern") or STRING_FORMATS.get(str(schema.get("format")))
         if pattern:
             return {"type": "regex", "pattern": pattern}
         least = min(schema.get("minLength", 0), MAX_LENGTH)
@@ -311,21 +312,20 @@ def _find_exits(format_: Format, written: Mapping[State, str]) -> list[str]:
 
 
 def _list_rests(markers: Iterable[str]) -> set[str]:
-    """Return the texts that make one marker of another: a value must not begin with them."""
+    """Return the texts that make one marker of another: a value must not begin with them.
+
+    White space does not count: line breaks are optional.
+    """
     return {
         more[len(less) :]
         for more, less in product(markers, repeat=2)
-        if more.startswith(less) and more != less
+        if more.startswith(less) and more[len(less) :].strip()
     }
 
 
 def _split_literals(literals: Iterable[object]) -> _Split:
-    texts, others = [], []
-    for literal in literals:
-        if isinstance(literal, str):
-            texts.append(exactly(literal))
-        else:
-            others.append(literal)
+    texts = [exactly(text) for text in literals if isinstance(text, str)]
+    others = [literal for literal in literals if not isinstance(literal, str)]
     return _Split(texts, {"enum": others} if others else None)
 
 
@@ -337,37 +337,34 @@ def _join(parts: Iterable[_Split]) -> _Split:
     return _Split(texts, {"anyOf": others} if others else None)
 
 
-def _spell(key: str) -> JsonObject:
+def check_key(key: str) -> str:
+    """Return a key that needs no escapes. Raises `Inexpressible` for another."""
     if _PLAIN_KEY.fullmatch(key) is None:
         raise Inexpressible(key)
-    return exactly(key)
+    return key
 
 
-def _spell_others(keys: Iterable[str]) -> JsonObject:
-    """Return the grammar of keys other than `keys`."""
-    return {"type": "regex", "pattern": _differ({"", *keys})}
+def differ(keys: set[str], characters: str = "") -> str:
+    """Return a pattern for keys other than `keys`; {""} of them is also one.
 
-
-def _differ(keys: set[str]) -> str:
+    characters: those that can be the first; none for any of a key.
+    """
     following: dict[str, set[str]] = {}
     for key in keys - {""}:
         following.setdefault(key[0], set()).add(key[1:])
-    free = "".join(char for char in _KEY_CHARACTERS if char not in following)
+    firsts = characters or _KEY_CHARACTERS
+    free = "".join(char for char in firsts if char not in following)
     found = [f"[{free}][{_KEY_CHARACTERS}]{{0,63}}"] if free else []
-    found += [char + _differ(rest) for char, rest in following.items() if char in _KEY_CHARACTERS]
+    found += [char + differ(rest) for char, rest in following.items() if char in _KEY_CHARACTERS]
     return f"(?:{'|'.join(found)})" + ("" if "" in keys else "?")
 
 
-def _list_branches(schema: JsonObject) -> list[object]:
+def list_branches(schema: JsonObject) -> list[object]:
     """Return the alternatives of a schema."""
     return next((schema[word] for word in ("anyOf", "oneOf") if schema.get(word)), [])
 
 
-def _repeat(content: JsonObject) -> JsonObject:
-    return {"type": "star", "content": content}
-
-
-def _list_kinds(schema: ValueSchema) -> list[str]:
+def list_kinds(schema: ValueSchema) -> list[str]:
     """Return the types of a schema's values other than strings."""
     whole = {"integer"} if "number" in schema.kinds else set()
     return sorted(schema.kinds - {"string"} - whole)

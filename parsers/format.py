@@ -161,6 +161,19 @@ class FormatError(SetupError):
 
 
 @dataclass(frozen=True)
+class Literals:
+    """How a model writes objects, lists and strings in arguments that are not JSON.
+
+    between: the text between two members of an object, or items of a list.
+    mark: the text around strings, which have no escapes, and bare keys; without one, strings and
+        keys have the quotes and escapes of Python.
+    """
+
+    between: str
+    mark: str = ""
+
+
+@dataclass(frozen=True)
 class Spelling:
     """How a model writes calls, for the grammar that holds it to them (`structural_tag`).
 
@@ -173,6 +186,7 @@ class Spelling:
         calls that would otherwise begin the answer, or around content, although it is empty.
     parameters: by the state of the value, a parameter with `{key}` and `{value}`, and perhaps
         `{type}`, the value's JSON type. None if the arguments are one JSON object.
+    literals: the syntax of the parameters' values, if it is not text and JSON.
     """
 
     call: str
@@ -180,13 +194,15 @@ class Spelling:
     between: str = ""
     after_text: str = ""
     parameters: Mapping[State, str] = field(default_factory=dict)
+    literals: Literals | None = None
 
     def rename(self, spell: Callable[[str], str]) -> Spelling:
         """Return the spelling with the markers of a variant. spell: replaces them in a text."""
         begin, end = map(spell, self.around)
         parameters = {state: spell(text) for state, text in self.parameters.items()}
         between, after_text = spell(self.between), spell(self.after_text)
-        return Spelling(spell(self.call), (begin, end), between, after_text, parameters)
+        call = spell(self.call)
+        return Spelling(call, (begin, end), between, after_text, parameters, self.literals)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_GRAMMAR_BYTES
 from .argument_grammar import (
-    Arguments,
     Inexpressible,
+    ParameterGrammar,
     either,
     escape,
     exactly,
@@ -21,12 +22,15 @@ from .argument_grammar import (
     in_turn,
     optional,
     split_lines,
+    star,
 )
 from .format import CALL_STATES, TEXT_STATES, Format, Jump, Spelling, State, target_state
+from .literal_grammar import LiteralGrammar
 from .swallowed_markup import find_markers
 
 # Other names would need escaping, which differs by format.
 _PLAIN_NAME = re.compile(r"[\w.:/-]+")
+_PYTHON_NAME = re.compile(r"[^\W\d][\w.-]*")
 _HOLE = re.compile(r"\{(?:name|arguments|index)\}")
 _ANY_TEXT: JsonObject = {"type": "any_text"}
 _NUMBER: JsonObject = {"type": "regex", "pattern": r"\d+"}
@@ -51,7 +55,11 @@ def build_tag(
         another order than in the schema.
     """
     spelling = format_.spelling
-    if spelling is None or not all(_PLAIN_NAME.fullmatch(name) for name, _ in tools):
+    if spelling is None:
+        return None
+    is_python = spelling.literals is not None and not spelling.literals.mark
+    plain = _PYTHON_NAME if is_python else _PLAIN_NAME
+    if not all(plain.fullmatch(name) for name, _ in tools):
         return None
     grammar = Arguments(format_, spelling, any_order=any_order)
     try:
@@ -60,6 +68,30 @@ def build_tag(
         return {"type": "structural_tag", "format": calls.forced() if forced else calls.free()}
     except Inexpressible:
         return None
+
+
+class Arguments:
+    """Builds the grammars of arguments in a format's spelling, of one request."""
+
+    def __init__(self, format_: Format, spelling: Spelling, *, any_order: bool) -> None:
+        self._left = MAX_GRAMMAR_BYTES
+        self._format = format_
+        self._spelling = spelling
+        self._any_order = any_order
+
+    def build(self, schema: JsonObject) -> JsonObject:
+        """Return the grammar of a function's arguments. Raises `Inexpressible`."""
+        any_order = self._any_order
+        if self._spelling.parameters:
+            grammar = LiteralGrammar if self._spelling.literals else ParameterGrammar
+            return grammar(self._format, self._spelling, schema, any_order, self._spend).build()
+        return {"type": "json_schema", "json_schema": schema, "any_order": any_order}
+
+    def _spend(self, size: int) -> None:
+        """Count `size` bytes of the grammar: a few references can stand for millions of values."""
+        self._left -= size
+        if self._left < 0:
+            raise Inexpressible(f"its grammar takes more than {MAX_GRAMMAR_BYTES} bytes")
 
 
 class _Calls:
@@ -122,12 +154,16 @@ class _Calls:
         return in_turn([*fill(before), self._calls(), *fill(after)])
 
     def _calls(self) -> JsonObject:
-        between = self._spelling.between
+        between, call = self._spelling.between, self._spelling.call
+        if self._spelling.parameters and call.endswith("{arguments}"):
+            # A tag of xgrammar needs an end after tags.
+            one = either(tag["content"] for tag in self._call(call))
+            return one if self._single else in_turn([one, star(in_turn([exactly(between), one]))])
         # White space between calls is often omitted.
         is_space = not between.strip()
         return {
             "type": "tags_with_separator",
-            "tags": self._call(self._spelling.call, between if is_space else ""),
+            "tags": self._call(call, between if is_space else ""),
             "separator": "" if is_space else between,
             "at_least_one": True,
             "stop_after_first": self._single,

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from ..format import Jump, ReuseSuffix, State
+from ..format import Jump, ReuseSuffix, Spelling, State
 from .fragments import merge_states
 from .openai import ENDS, OPENAI
 
@@ -26,7 +26,7 @@ BEAM = replace(
                 "</rfl:parameter>": State.PARAMETERS,
                 **ENDS,
             },
-            State.KEY: {'">\n': State.VALUE},
+            State.KEY: {'">\n': State.VALUE, '">': State.VALUE},
             # A parameter without its end ends where the next one begins.
             State.VALUE: {**_VALUE_ENDS, _KEY: State.KEY, "\n" + _KEY: State.KEY},
         },
@@ -36,7 +36,11 @@ BEAM = replace(
         *OPENAI.headers[1:],
     ),
     aliases=(),
-    spelling=None,
+    spelling=Spelling(
+        " to={name}<|channel|>analysis <|constrain|>xml<|message|>{arguments}",
+        between="<|end|><|start|>assistant",
+        parameters={State.VALUE: _KEY + '{key}">\n{value}\n</rfl:parameter>'},
+    ),
     strip="",
     source="sglang 0.5.23 parser/beam.py",
 )

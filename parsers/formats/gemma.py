@@ -1,7 +1,17 @@
 """FunctionGemma's calls; Gemma 4's calls, which differ in their markers, and its reasoning."""
 
-from ..format import Format, Jump, ReuseSuffix, State
+from ..format import Format, Jump, Literals, ReuseSuffix, Spelling, State
 from .fragments import variant
+
+
+def calls(begin: str, end: str, mark: str) -> Spelling:
+    """Return the spelling of calls. mark: around strings."""
+    return Spelling(
+        f"{begin}call:{{name}}{{{{arguments}}}}{end}",
+        parameters={State.VALUE: "{key}:{value}"},
+        literals=Literals(",", mark),
+    )
+
 
 FUNCTIONGEMMA = Format(
     "functiongemma",
@@ -14,6 +24,7 @@ FUNCTIONGEMMA = Format(
     quotes=("<escape>",),
     source="google/functiongemma-270m-it chat template; "
     "vllm 0.31 tool_parsers/functiongemma_tool_parser.py",
+    spelling=calls("<start_function_call>", "<end_function_call>", "<escape>"),
 )
 
 GEMMA4 = variant(
@@ -32,4 +43,5 @@ GEMMA4 = variant(
     quotes=('<|"|>',),
     source="vllm examples/tool_chat_template_gemma4.jinja, 0.31 parser/gemma4.py; "
     "sglang function_call/gemma4_detector.py",
+    spelling=calls("<|tool_call>", "<tool_call|>", '<|"|>'),
 )

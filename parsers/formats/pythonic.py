@@ -1,7 +1,20 @@
 """Calls as Python writes them: Llama 3.2 and 4, ToolACE, Olmo 3 and LFM 2."""
 
-from ..format import COMPLETE, Format, Jump, ReuseSuffix, State
+from ..format import COMPLETE, Format, Jump, Literals, ReuseSuffix, Spelling, State
 from .fragments import think
+
+
+def calls(begin: str, end: str, between: str = ", ", after_text: str = "") -> Spelling:
+    """Return the spelling of calls with keyword arguments."""
+    return Spelling(
+        "{name}({arguments})",
+        around=(begin, end),
+        between=between,
+        after_text=after_text,
+        parameters={State.VALUE: "{key}={value}"},
+        literals=Literals(", "),
+    )
+
 
 PYTHONIC = Format(
     "pythonic",
@@ -16,6 +29,7 @@ PYTHONIC = Format(
     source="vllm examples/tool_chat_template_llama4_pythonic.jinja; "
     "vllm 0.31 tool_parsers/pythonic_tool_parser.py, "
     "tool_parsers/llama4_pythonic_tool_parser.py; sglang function_call/pythonic_detector.py",
+    spelling=calls("[", "]", after_text="<|python_start|>"),
 )
 
 OLMO3 = Format(
@@ -27,6 +41,7 @@ OLMO3 = Format(
     },
     source="vllm examples/tool_chat_template_olmo3.jinja; "
     "vllm 0.31 tool_parsers/olmo3_tool_parser.py, reasoning/olmo3_reasoning_parser.py",
+    spelling=calls("<function_calls>\n", "\n</function_calls>", between="\n"),
 )
 
 LFM2 = Format(
@@ -47,4 +62,5 @@ LFM2 = Format(
     },
     source="LiquidAI/LFM2-1.2B chat template and model card; "
     "vllm 0.31 tool_parsers/lfm2_tool_parser.py; sglang function_call/lfm2_detector.py",
+    spelling=calls("<|tool_call_start|>[", "]<|tool_call_end|>"),
 )

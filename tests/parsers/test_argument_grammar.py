@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from backedge.parsers.argument_grammar import Arguments, Inexpressible
+from backedge.parsers.argument_grammar import Inexpressible
 from backedge.parsers.format import Format, Spelling, State
+from backedge.parsers.structural_tag import Arguments
 
 from tests.parsers.walks import accepts
 

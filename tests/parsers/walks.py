@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import json
 import random
@@ -14,7 +15,7 @@ import pytest
 from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import Event, join
-from backedge.parsers.format import Format, Spelling
+from backedge.parsers.format import Format, Literals, Spelling
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
 
@@ -28,6 +29,7 @@ CLOSERS = ('"', "}", "]", "'", ")", "0", "1", "a", "e")
 # Tokens after which a walk closes what it has opened, and after which it is given up.
 LONG, TOO_LONG = 60, 2000
 INSIDE = {"name": r"[\w.:/-]+", "key": r"[\w.:/$@ -]+", "type": r"\w+", "index": r"\d+"}
+QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 HOLE = re.compile(r"(\{(?:name|arguments|index|key|type|value)\}|\n[ \t]*)")
 
 
@@ -119,6 +121,7 @@ class Reader:
         before, after = spelling.call.split("{arguments}")
         self._before, self._after = to_pattern(before), to_pattern(after)
         self._parameters = [to_pattern(text) for text in spelling.parameters.values()]
+        self._literals = spelling.literals
 
     def read(self, text: str) -> list[tuple[str, Any]]:
         """Return each call's name and arguments; of parameters the texts of their values."""
@@ -136,6 +139,8 @@ class Reader:
         return len(text) - len(text[end:].lstrip())
 
     def _read_arguments(self, text: str, end: int) -> tuple[Any, int]:
+        if self._literals is not None:
+            return LiteralReader(text, end, self._literals).read_arguments()
         if not self._parameters:
             found, end = json.JSONDecoder().raw_decode(text, self._skip(text, end))
             return found, self._skip(text, end)
@@ -147,6 +152,53 @@ class Reader:
             found = min(matches, key=lambda m: (len(m["value"]),))
             arguments.setdefault(found["key"], []).append(found["value"])
             end = found.end()
+
+
+class LiteralReader:
+    """Reads the arguments of a call as `Literals` says, from a position on."""
+
+    def __init__(self, text: str, end: int, literals: Literals) -> None:
+        self._text, self._end = text, end
+        self._between, self._mark = literals.between, literals.mark
+
+    def read_arguments(self) -> tuple[dict[str, Any], int]:
+        """Return the arguments and where they end."""
+        arguments = self._read_members(r"([\w.$@/ -]+)[=:]")
+        return arguments, self._end
+
+    def _take(self, pattern: str) -> re.Match[str] | None:
+        found = re.compile(pattern, re.DOTALL).match(self._text, self._end)
+        self._end = self._end if found is None else found.end()
+        return found
+
+    def _read_members(self, key: str) -> dict[str, Any]:
+        members = {}
+        while (found := self._take(key)) is not None:
+            name = found[1]
+            assert name not in members
+            members[ast.literal_eval(name) if name[0] in "\"'" else name] = self._read_value()
+            if self._take(re.escape(self._between)) is None:
+                break
+        return members
+
+    def _read_value(self) -> Any:
+        if self._take(r"\["):
+            items = []
+            while not self._take(r"\]"):
+                items.append(self._read_value())
+                self._take(re.escape(self._between))
+            return items
+        if self._take(r"\{"):
+            members = self._read_members(f"({QUOTED}): " if not self._mark else r"(\w+):")
+            assert self._take(r"\}")
+            return members
+        mark = re.escape(self._mark)
+        if self._mark and (found := self._take(f"{mark}(.*?){mark}")) is not None:
+            return found[1]
+        found = self._take(rf"{QUOTED}|[\w.+-]+")
+        assert found is not None, self._text[self._end :]
+        word = found[0]
+        return ast.literal_eval(word) if word[0] in "\"'TFN" else json.loads(word)
 
 
 def parse(format_: Format, tools: Any, text: str) -> list[Event]:

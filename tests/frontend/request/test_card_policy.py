@@ -61,7 +61,7 @@ def test_text_before_a_call_is_free_so_reasoning_is(reasoning: str | None) -> No
     assert found["structural_tag"]["format"]["type"] == "triggered_tags"
 
 
-@pytest.mark.parametrize("name", ["pythonic", "unknown", None])
+@pytest.mark.parametrize("name", ["unknown", None])
 def test_an_edges_own_grammar_for_auto_is_dropped_where_there_are_no_tags(name: str | None) -> None:
     names = ParserNames(name, None)
     assert constrain(names, ON, "vllm") is None

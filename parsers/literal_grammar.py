@@ -1,0 +1,281 @@
+"""The grammar of arguments that are literals: Python's, or objects with marks around strings.
+
+xgrammar has no grammar for their objects, lists and strings, so these are composed here from the
+schema. A schema that refers to itself is followed `MAX_NESTED` times.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
+import msgspec
+from typing_extensions import override
+
+from ..base.json_types import JsonObject
+from .argument_grammar import (
+    MAX_DEPTH,
+    MAX_LENGTH,
+    STRING_FORMATS,
+    Inexpressible,
+    ParameterGrammar,
+    check_key,
+    differ,
+    either,
+    escape,
+    exactly,
+    fill,
+    in_turn,
+    list_branches,
+    list_kinds,
+    optional,
+    star,
+)
+from .format import Format, Literals, Spelling, State
+
+# References to one schema that are followed inside each other.
+MAX_NESTED = 3
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+_WORD = re.compile(r"[^\W\d]\w*")
+_HEX = "[0-9a-fA-F]"
+# No surrogates: two of them are one character in JSON, and two in Python.
+_ESCAPE = rf"\\(?:[\\'\"nrt]|x{_HEX}{{2}}|u(?:[0-9a-cefA-CEF]{_HEX}{{3}}|[dD][0-7]{_HEX}{{2}}))"
+# No value fits.
+_NEVER = either(())
+# Values that have two spellings.
+_WORDS = {"true": ("true", "True"), "false": ("false", "False"), "null": ("null", "None")}
+_KINDS = {"boolean": ("true", "false"), "null": ("null",)}
+_NUMBER_LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+# A pattern that matches neither quotes, backslashes nor marks.
+_CLASS = r"\[(?!\^)-?(?:\d-\d|[a-z]-[a-z]|[A-Z]-[A-Z]|[\w ,:@/.+*?()]|\\[dw.+*?()/-])*-?\]"
+_PLAIN_PATTERN = re.compile(rf"(?:{_CLASS}|[\w ,:@/^$(){{}}|?*+-]|\\[dw.+*?()/-])*")
+# An EBNF grammar after its root, strings, members and the text between.
+_ANY_VALUE = r"""
+value ::= string | number | word | array | object
+array ::= "[" (value (between value)*)? "]"
+object ::= "{" (member (between member)*)? "}"
+number ::= "-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,15})? ([eE] [+-]? [0-9]{1,2})?
+word ::= "true" | "false" | "null" | "True" | "False" | "None"
+"""
+_PYTHON_STRINGS = r"""
+member ::= string ": " value
+string ::= "'" ([^'\\\r\n] | escape)* "'" | "\"" ([^"\\\r\n] | escape)* "\""
+escape ::= "\\" ['"\\nrt]
+"""
+
+
+class _TooDeep(Inexpressible):
+    """A value that its schema requires contains itself too often."""
+
+
+class LiteralGrammar(ParameterGrammar):
+    """Arguments whose values are literals (`Literals`)."""
+
+    def __init__(
+        self,
+        format_: Format,
+        spelling: Spelling,
+        root: JsonObject,
+        any_order: bool,
+        spend: Callable[[int], None],
+    ) -> None:
+        super().__init__(format_, spelling, root, any_order, spend)
+        self._literals = spelling.literals or Literals(", ")
+        self._exits = [self._literals.mark]
+        self._open = Counter[str]()
+
+    @override
+    def _spell(self, key: str, depth: int) -> JsonObject:
+        if depth and not self._literals.mark:
+            return self._quote_text(key)
+        if self._literals.mark and ":" not in key:
+            return exactly(check_key(key))
+        if _WORD.fullmatch(key) is None:
+            raise Inexpressible(key)
+        return exactly(key)
+
+    @override
+    def _spell_others(self, keys: Iterable[str], depth: int) -> JsonObject:
+        key: JsonObject = {"type": "regex", "pattern": differ({"", *keys}, _LETTERS)}
+        bare = self._literals.mark or not depth
+        return key if bare else in_turn([exactly("'"), key, exactly("'")])
+
+    @override
+    def _build_member(self, key: JsonObject, schema: object, depth: int) -> JsonObject:
+        self._spend(self._member_bytes)
+        values = self._list_values(schema, depth)
+        written = self._written[State.VALUE]
+        if depth and not self._literals.mark:
+            written = "{key}: {value}"
+        return in_turn(fill(written, {"key": key, "value": either(values)})) if values else _NEVER
+
+    @override
+    def _combine(
+        self, members: list[tuple[JsonObject, bool]], rest: JsonObject | None
+    ) -> JsonObject:
+        if (_NEVER, True) in members:
+            raise _TooDeep("a required value contains itself")
+        kept = [(member, needed) for member, needed in members if member != _NEVER]
+        others = [] if rest in (None, _NEVER) else [rest]
+        if self._any_order:
+            every = [*(member for member, _ in kept), *others]
+            return self._list(either(every)) if every else exactly("")
+        # Each as the first of the members, and after another.
+        forms = [(member, self._follow(member, needed=needed)) for member, needed in kept]
+        forms += [(self._list(member, 1), star(self._after(member))) for member in others]
+        return self._chain(forms, [needed for _, needed in kept])
+
+    def _chain(self, forms: list[tuple[JsonObject, JsonObject]], needed: list[bool]) -> JsonObject:
+        """Return the grammar of members in their order. forms: of each as the first, and later."""
+        if not forms:
+            return exactly("")
+        last = needed.index(True) if True in needed else len(forms) - 1
+        starts = [
+            in_turn([first, *(later for _, later in forms[index + 1 :])])
+            for index, (first, _) in enumerate(forms[: last + 1])
+        ]
+        self._spend(len(msgspec.json.encode(starts)))
+        return either(starts) if True in needed else optional(either(starts))
+
+    def _follow(self, member: JsonObject, *, needed: bool) -> JsonObject:
+        return self._after(member) if needed else optional(self._after(member))
+
+    def _after(self, member: JsonObject) -> JsonObject:
+        return in_turn([exactly(self._literals.between), member])
+
+    def _list(self, item: JsonObject, least: int = 0, most: int | None = None) -> JsonObject:
+        """Return the grammar of items with the text between them."""
+        more = {"min": max(least - 1, 0), "max": -1 if most is None else most - 1}
+        items = in_turn([item, {"type": "repeat", "content": self._after(item), **more}])
+        return items if least else optional(items)
+
+    def _list_values(self, schema: object, depth: int, branch: int = 0) -> list[JsonObject]:
+        """Return the grammars of a schema's values; none where it contains itself too often.
+
+        branch: the number of alternatives around the schema.
+        """
+        self._spend(self._member_bytes)
+        reference = str(schema.get("$ref")) if isinstance(schema, dict) else ""
+        nests = isinstance(schema, dict) and "$ref" in schema
+        if nests and self._open[reference] >= MAX_NESTED:
+            return []
+        self._open[reference] += nests
+        values = list(self._write_values(self._resolve(schema), depth, branch))
+        self._open[reference] -= nests
+        return values
+
+    def _write_values(self, schema: JsonObject, depth: int, branch: int) -> Iterator[JsonObject]:
+        literals = [schema["const"]] if "const" in schema else schema.get("enum")
+        if literals:
+            yield from map(self._write_literal, literals)
+            return
+        branches = list_branches(schema)
+        if branches and branch < MAX_DEPTH:
+            for alternative in branches:
+                yield from self._list_values(alternative, depth, branch + 1)
+            return
+        kinds = self._schema.compile(schema)
+        if "string" in kinds.kinds:
+            yield self._write_text(schema)
+        for kind in list_kinds(kinds):
+            yield from self._write_other(schema, kind, depth)
+
+    def _write_other(self, schema: JsonObject, kind: str, depth: int) -> Iterator[JsonObject]:
+        """Yield the grammars of the values of one JSON type, not strings."""
+        if kind in _KINDS:
+            yield from (exactly(word) for value in _KINDS[kind] for word in _WORDS[value])
+        elif kind == "array":
+            yield from self._write_array(schema, depth)
+        elif kind == "object":
+            yield from self._write_object(schema, depth)
+        else:
+            limits = {word: schema[word] for word in _NUMBER_LIMITS if word in schema}
+            yield {"type": "json_schema", "json_schema": {"type": kind, **limits}}
+
+    def _write_object(self, schema: JsonObject, depth: int) -> Iterator[JsonObject]:
+        if schema.get("additionalProperties") in (None, True) and not schema.get("properties"):
+            yield self._write_any("object")
+            return
+        with suppress(_TooDeep):
+            yield in_turn([exactly("{"), self._build_object(schema, depth + 1), exactly("}")])
+
+    def _write_array(self, schema: JsonObject, depth: int) -> Iterator[JsonObject]:
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        firsts, items = schema.get("prefixItems"), schema.get("items", {})
+        if items in ({}, True) and not (firsts or least or most is not None):
+            yield self._write_any("array")
+            return
+        every = [self._list_values(item, depth + 1) for item in firsts or [items]]
+        if most == 0 or not all(every):
+            yield from [] if least else [exactly("[]")]
+            return
+        first, *rest = map(either, every)
+        content = self._list(first, least, most)
+        if firsts:
+            content = in_turn([first, *map(self._after, rest)])
+        yield in_turn([exactly("["), content, exactly("]")])
+
+    def _write_any(self, kind: str) -> JsonObject:
+        """Return the grammar of any object or array."""
+        between, mark = _quote(self._literals.between), self._literals.mark
+        strings = _write_marked(mark) if mark else _PYTHON_STRINGS
+        grammar = f"root ::= {kind}\nbetween ::= {between}\n{strings}{_ANY_VALUE}"
+        self._spend(len(grammar))
+        return {"type": "grammar", "grammar": grammar}
+
+    def _write_literal(self, literal: object) -> JsonObject:
+        if isinstance(literal, str):
+            return self._quote_text(literal)
+        written = msgspec.json.encode(literal).decode()
+        return either(map(exactly, _WORDS.get(written, (written,))))
+
+    def _quote_text(self, text: str) -> JsonObject:
+        mark = self._literals.mark
+        if mark and mark in text:
+            raise Inexpressible(text)
+        written = [mark + text + mark] if mark else [repr(text), _quote(text)]
+        return either(map(exactly, dict.fromkeys(written)))
+
+    @override
+    def _write_text(self, schema: JsonObject) -> JsonObject:
+        if _PLAIN_PATTERN.fullmatch(schema.get("pattern") or "") is None:
+            schema = {word: value for word, value in schema.items() if word != "pattern"}
+        if mark := self._literals.mark:
+            return in_turn([exactly(mark), super()._write_text(schema), exactly(mark)])
+        pattern = schema.get("pattern") or STRING_FORMATS.get(str(schema.get("format")))
+        least, most = min(schema.get("minLength", 0), MAX_LENGTH), schema.get("maxLength", "")
+        texts = [
+            (quote, pattern or f"(?:[^\\r\\n\\\\{quote}]|{_ESCAPE}){{{least},{most}}}")
+            for quote in "'\""
+        ]
+        return either(
+            in_turn([exactly(quote), {"type": "regex", "pattern": text}, exactly(quote)])
+            for quote, text in texts
+        )
+
+
+def _quote(text: str) -> str:
+    """Return a text in double quotes, which JSON, Python and EBNF read alike."""
+    return msgspec.json.encode(text).decode()
+
+
+def _write_marked(mark: str) -> str:
+    """Return the rules of bare keys and of strings between marks, which do not have the mark."""
+    key = "[a-zA-Z_] [a-zA-Z0-9_]{0,63}"
+    rules = [f'member ::= {key} ":" value', f"string ::= {_quote(mark)} text0"]
+    for index in range(len(mark)):
+        # The beginning of the mark that a text has after each character that may follow.
+        following = {
+            other: max(n for n in range(index + 2) if (mark[:index] + other).endswith(mark[:n]))
+            for other in sorted(set(mark))
+        }
+        following = {other: length for other, length in following.items() if length}
+        ways = [
+            _quote(other) + (f" text{length}" if length < len(mark) else "")
+            for other, length in following.items()
+        ]
+        others = "".join(map(escape, following))
+        rules.append(f"text{index} ::= {' | '.join([*ways, f'[^{others}] text0'])}")
+    return "\n".join(rules)
