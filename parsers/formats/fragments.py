@@ -65,7 +65,11 @@ def keyed_values(
     keys, values = _lead(key, State.KEY), _lead(value, State.VALUE)
     ends = _lead(end, State.PARAMETERS)
     if key_end is None:
-        inside: States = {State.PARAMETERS: {**ends, **keys, **then}, State.KEY: values}
+        inside: States = {
+            State.PARAMETERS: {**ends, **keys, **then},
+            # The end of a tag is missing.
+            State.KEY: {**keys, **ends, **values},
+        }
     else:
         inside = {
             State.PARAMETERS: {**ends, key_end: State.PARAMETERS, **values, **keys, **then},
