@@ -135,6 +135,7 @@ class Changes(TypedDict, total=False):
     quotes: tuple[str, ...]
     strip: str | None
     undeclared_type: str
+    breaks_before_calls: int
     thinks_by_default: bool
     thinking_flags: Mapping[str, bool]
     hints: tuple[str, ...]
