@@ -129,7 +129,8 @@ class OuterGrammar(IncrementalGrammar):
 
     @override
     def take_run(self, text: str) -> bool:
-        return self._state == self._in_value and self._value.take_run(text)
+        # Before it has begun, and after its end, a value takes no run.
+        return self._value.take_run(text)
 
 
 def skip_space(text: str, position: int) -> int:

@@ -304,8 +304,7 @@ class JsonRepairer(IncrementalGrammar):
                 self._write(escape_json(text))
             return is_plain
         run = self._runs[self._quote[0]]
-        match = run.matches.match(text)
-        if match is None or match.end() < len(text):
+        if run.matches.fullmatch(text) is None:
             return False
         self._write(run.to_json(text))
         self._last_run = text

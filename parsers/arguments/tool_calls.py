@@ -94,7 +94,7 @@ class ToolCallEmitter:
         self.index += 1
         self._source = _Source()
         self._written = StringIO()
-        self._room = 0 if self._markup is None else MAX_SEARCHED_ARGUMENTS
+        self._room = 0
         self._has_arguments = False
         self.open = True
         self.name = name
@@ -122,6 +122,8 @@ class ToolCallEmitter:
         keys = self._source.keys
         if key in keys or not self.functions.may_be_key(self.name, key):
             self.malformed("invalid_key")
+        if not keys and self._markup is not None:
+            self._room = MAX_SEARCHED_ARGUMENTS  # an object written whole has ends of its own
         self.arguments(f'{", " if keys else "{"}"{escape_json(key)}": ')
         keys.add(key)
 
