@@ -84,6 +84,9 @@ SILENCE_S = 1.5
 """seconds: silence of a process between steps | it is killed"""
 PROCESS_START_S = 30
 """seconds: from the fork of a process until it serves | it is killed"""
+MAX_STEP_S = 2.0
+"""seconds: a step of transformers' own parser in a command or a batch
+| the answer goes on without its parser"""
 ANSWER_TIMEOUT_S = 10.0
 """seconds: an answer to `backedge doctor`, from its first byte to its last
 | it is reported as missing"""

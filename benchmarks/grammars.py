@@ -6,12 +6,14 @@ For each format and number of tools, each with eight parameters: the microsecond
 structural tag, its bytes, the milliseconds that xgrammar takes to compile it for the first time and
 from its cache, and the median microseconds of a mask on the way through a call. The vocabulary
 has the printable characters and --tokens words of them; a model's has more, so that compiling and
-masks cost more with it. xgrammar's own tag for the same model, where it has one, stands below.
+masks cost more with it. Below are xgrammar's own tag for the same model, where it has one, and with
+vLLM installed the tag that Dynamo's frontend takes from the registry of vLLM's parsers.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import itertools
 import json
 import statistics
@@ -23,6 +25,7 @@ from typing import Any
 import msgspec
 import xgrammar
 from backedge.base.json_types import JsonObject
+from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.structural_tag import build_tag
 
@@ -109,6 +112,48 @@ def build_vocabulary(tokens: int) -> Any:
     return xgrammar.TokenizerInfo(vocabulary, stop_token_ids=[0])
 
 
+def list_sources(format_: Format, functions: Sequence[str]) -> dict[str, Callable[[], str]]:
+    """Return what builds tags of a format for functions, by whose tags they are."""
+    tools: list[Any] = [
+        {"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name in functions
+    ]
+
+    def ours() -> str:
+        return json.dumps(build_tag(format_, [(name, SCHEMA) for name in functions], forced=True))
+
+    def xgrammars() -> str:
+        tag = xgrammar.get_model_structural_tag(
+            BUILTIN[format_.name], tools, "required", reasoning="disabled"
+        )
+        return str(tag.model_dump_json())
+
+    sources = {"ours": ours, **({"xgrammar": xgrammars} if format_.name in BUILTIN else {})}
+    dynamos = find_dynamos(FAMILIES[format_.name].vllm, tools)
+    return {**sources, "Dynamo": dynamos} if dynamos is not None else sources
+
+
+def find_dynamos(parser: str | None, tools: Sequence[Any]) -> Callable[[], str] | None:
+    """Return what builds the tag of a parser of vLLM, as Dynamo's frontend does; None for none."""
+    if parser is None or importlib.util.find_spec("vllm") is None:
+        return None
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionToolsParam
+    from vllm.tool_parsers import ToolParserManager
+    from vllm.tool_parsers.structural_tag_registry import get_model_structural_tag
+
+    model = ToolParserManager.get_tool_parser(parser).structural_tag_model
+    if model is None:
+        return None
+    declared = [ChatCompletionToolsParam.model_validate(tool) for tool in tools]
+
+    def build() -> str:
+        tag = get_model_structural_tag(
+            model=model, tools=declared, tool_choice="required", reasoning=False
+        )
+        return str(tag.model_dump_json())
+
+    return build
+
+
 def measure_all(names: Sequence[str], sizes: Sequence[int], tokens: int) -> list[Row]:
     """Return the costs of our tags, and of xgrammar's own."""
     info = build_vocabulary(tokens)
@@ -120,23 +165,7 @@ def measure_all(names: Sequence[str], sizes: Sequence[int], tokens: int) -> list
         functions = [f"tool{number}" for number in range(size)]
         text = write("", [(functions[-1], ARGUMENTS)])
 
-        def ours(tool_names: Sequence[str] = functions, format_: Any = format_) -> str:
-            return json.dumps(
-                build_tag(format_, [(name, SCHEMA) for name in tool_names], forced=True)
-            )
-
-        def theirs(tool_names: Sequence[str] = functions, name: str = format_.name) -> str:
-            tools: list[Any] = [
-                {"type": "function", "function": {"name": tool, "parameters": SCHEMA}}
-                for tool in tool_names
-            ]
-            return str(
-                xgrammar.get_model_structural_tag(
-                    BUILTIN[name], tools, "required", reasoning="disabled"
-                ).model_dump_json()
-            )
-
-        sources = {"ours": ours, **({"xgrammar": theirs} if format_.name in BUILTIN else {})}
+        sources = list_sources(format_, functions)
         for source, build in sources.items():
             rows.append(measure(format_.name, source, size, build, info, text))
     return rows

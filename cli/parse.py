@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
-from ..base.errors import SetupError
+from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
 from ..base.json_types import JsonObject
 from ..base.terminal import format_json, print_json, print_text
 from ..parsers import events as kinds
@@ -19,7 +19,7 @@ from ..parsers.api import stream_parser
 from ..parsers.events import Event, join
 from ..parsers.format import target_state
 from ..parsers.parser_lookup import known_formats
-from ..parsers.response_template import compile_description
+from ..parsers.response_template import describes, find_table
 from ..parsers.structural_tag import build_tag
 from ..templates.auto_parsers import read_description
 
@@ -182,13 +182,17 @@ def list_parsers() -> list[ParserRow]:
 
 
 class Described(msgspec.Struct, omit_defaults=True):
-    """A model's own description. table: by state, each marker's target.
+    """A model's own description.
 
+    table: by state, each marker's target; None if no table holds it.
     grammar: the structural tag of a forced call of a function `NAME` with any arguments.
+    reads, because: the parser that reads answers without a table, and why there is no table.
     """
 
-    table: dict[str, dict[str, str]]
+    table: dict[str, dict[str, str]] | None
     grammar: JsonObject | None = None
+    reads: str = ""
+    because: str = ""
 
 
 def describe(folder: Path) -> Described:
@@ -196,7 +200,11 @@ def describe(folder: Path) -> Described:
     name = read_description(folder)
     if name is None:
         raise SetupError(f"{folder / 'tokenizer_config.json'} has no `response_template`.")
-    format_ = compile_description(name)
+    format_ = find_table(name)
+    if isinstance(format_, SetupError):
+        if not any(describes(name, flag) for flag in (TOOL_CALL_FLAG, REASONING_FLAG)):
+            raise format_
+        return Described(None, reads="transformers' own parser", because=str(format_))
     table = {
         state.name: {marker: target_state(target).name for marker, target in by_marker.items()}
         for state, by_marker in format_.states.items()

@@ -21,6 +21,7 @@ from ..base.json_types import JsonObject
 from ..parsers.api import Engine, native_parsers
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import linear_parsers, uses_native
+from ..parsers.response_template import describing_name
 from ..tokenization.detokenizer import read_vocabulary
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import find_folder
@@ -135,7 +136,8 @@ class Backend(abc.ABC):
         if self.config.tool_parser_plugin is not None:
             engine = "vllm"
             load_native_parsers(engine).load_tool_parser_plugin(self.config.tool_parser_plugin)
-        if (kind != "auto" or engine is not None) and uses_native(kind, names):
+        may_be_native = kind != "auto" or engine is not None or bool(describing_name(names))
+        if may_be_native and uses_native(kind, names):
             return native_parsers(engine, tokenizer, names)
         return linear_parsers(names, read_vocabulary(tokenizer))
 

@@ -12,7 +12,7 @@ from ..base.errors import SetupError
 from .base import MalformedCalls, ParserFactory, ParserNames, ParserRequest, StreamParser
 from .linear_parsers import Vocabulary
 from .parser_lookup import Kind, linear_parsers, uses_native
-from .response_template import refuse_described
+from .response_template import describing_name
 
 Engine = Literal["vllm", "sglang", "trtllm"]
 # Package of each engine and class of its parsers, in order of preference. Importing one engine's
@@ -76,9 +76,14 @@ def native_parsers(
     """Return the parsers of an engine; None for the first one installed. May take seconds.
 
     model_config: vLLM's, which some of its parsers read.
-    Raises `SetupError` if the engine is not installed, or lacks what its parsers need.
+    Raises `SetupError` if the engine is not installed, or lacks what its parsers need, and for a
+    checkpoint's description outside the main thread.
     """
-    refuse_described(names)
+    if describing_name(names):
+        described: ParserFactory = load_native_parsers("transformers").limited_parsers(
+            tokenizer, names
+        )
+        return described
     installed = [
         known
         for known, (package, _) in NATIVE.items()

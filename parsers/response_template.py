@@ -108,8 +108,9 @@ def refuse_described(names: ParserNames) -> None:
     """Raise `SetupError` if only transformers' own parser can read these names' answers."""
     if describing_name(names):
         raise SetupError(
-            "no table holds the model's `response_template`, and transformers' own parser, which "
-            "runs its expressions, runs in a worker's pool alone."
+            "no table holds the model's `response_template`, and transformers' own parser runs its "
+            "expressions, which could stop all streams of a frontend: start the workers with "
+            "--vllm-processing or its like, so that their pool runs them."
         )
 
 

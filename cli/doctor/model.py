@@ -9,7 +9,7 @@ from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ...parsers.base import ParserNames
 from ...parsers.detection import Detection, Evidence, detect_reasoning, detect_tool_calls
 from ...parsers.format import Format
-from ...parsers.response_template import DESCRIBED
+from ...parsers.response_template import DESCRIBED, describes
 from ...templates.auto_parsers import (
     AUTO,
     detect_described,
@@ -35,8 +35,17 @@ class ModelFacts(NamedTuple):
     @property
     def names(self) -> ParserNames:
         """The names of the detected parsers."""
-        found = (self.tools.format, self.reasoning.format)
-        return ParserNames(*(None if format_ is None else format_.name for format_ in found))
+        found = ((self.tools, TOOL_CALL_FLAG), (self.reasoning, REASONING_FLAG))
+        return ParserNames(*(self._name(detection, flag) for detection, flag in found))
+
+    def _name(self, detection: Detection, flag: str) -> str | None:
+        if detection.format is not None:
+            return detection.format.name
+        return DESCRIBED if self.is_native(flag) else None
+
+    def is_native(self, flag: str) -> bool:
+        """Whether the description has what a flag names a parser of; no table may hold it."""
+        return self.description is not None and describes(self.description, flag)
 
     def resolve(self, names: ParserNames) -> ParserNames:
         """Replace "auto" in `names` by what was detected, "template" by the description."""
@@ -68,8 +77,8 @@ def read_model(model: str, chat_template: str | None, revision: str | None) -> M
 def check_model(facts: ModelFacts) -> Iterator[Finding]:
     """Report what suits the model, and problems in its files."""
     yield from _check_template(facts)
-    yield _describe("tool calls", TOOL_CALL_FLAG, facts.tools)
-    yield _describe("reasoning", REASONING_FLAG, facts.reasoning)
+    yield _describe("tool calls", TOOL_CALL_FLAG, facts.tools, facts)
+    yield _describe("reasoning", REASONING_FLAG, facts.reasoning, facts)
     if facts.tools.format is not None:
         yield from _check_markers(facts, facts.tools.format)
     yield from _check_end(facts)
@@ -105,7 +114,10 @@ def _check_template(facts: ModelFacts) -> Iterator[Finding]:
     )
 
 
-def _describe(topic: str, flag: str, detection: Detection) -> Finding:
+def _describe(topic: str, flag: str, detection: Detection, facts: ModelFacts) -> Finding:
+    if detection.format is None and facts.is_native(flag):
+        text = f"{DESCRIBED}, by transformers' own parser in the pool: {detection.reason}"
+        return Finding("ok", topic, text, f"{flag} {DESCRIBED}")
     if detection.format is not None:
         return Finding(
             "ok",

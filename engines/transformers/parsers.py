@@ -1,46 +1,95 @@
 """transformers' own parser of a checkpoint's `response_template`, for those that no table holds.
 
-It runs expressions of the model's folder, so parsers are built in the processes of a pool alone,
-where a step has a deadline.
+It runs expressions of the model's folder. In the processes of a pool a step has a deadline;
+commands and batches, which have one user, give it one by a signal.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn, cast
 
 from transformers.utils.chat_parsing import ResponseParser
 from typing_extensions import override
 
 from ...base.errors import SetupError
 from ...base.json_types import JsonObject
+from ...base.limits import MAX_STEP_S
 from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from ...parsers.events import Content, Event, Reasoning
 from ...parsers.native.reasoning_count import ReasoningCount
 from ...parsers.native.sent_calls import SentCalls
 from ...parsers.native.startup_checks import EngineTokenizer
 from ...parsers.passthrough import PassthroughParser
-from ...parsers.response_template import CALLS, CONTENT, PREFIX, REASONING_FIELDS, describing_name
+from ...parsers.response_template import (
+    CALLS,
+    CONTENT,
+    PREFIX,
+    REASONING_FIELDS,
+    describing_name,
+    read_fields,
+)
+
+Limit = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+@contextlib.contextmanager
+def limit_step() -> Iterator[None]:
+    """Raise `TimeoutError` in a step of more than `MAX_STEP_S`, even in an expression."""
+
+    def end(*_: object) -> NoReturn:
+        raise TimeoutError(f"a step took longer than the deadline of {MAX_STEP_S} s")
+
+    previous = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, MAX_STEP_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def limited_parsers(tokenizer: object, names: ParserNames) -> DescribedParsers:
+    """Return parsers with a deadline of their own. Raises `SetupError` as `DescribedParsers`.
+
+    Only the main thread gets signals; elsewhere it is refused.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise SetupError(
+            "no table holds the model's `response_template`, and without a worker's pool "
+            "transformers' own parser, which runs its expressions, needs the main thread."
+        )
+    return DescribedParsers(tokenizer, names, limit_step)
 
 
 class DescribedParsers(ParserFactory):
     """Builds the parsers of a description.
 
     tokenizer: None in a process that runs no expression, where all text is content.
+    limit: the context of a step. A pool has a deadline of its own.
     Raises `SetupError` if transformers cannot use the description.
     """
 
-    def __init__(self, tokenizer: object, names: ParserNames) -> None:
+    def __init__(
+        self, tokenizer: object, names: ParserNames, limit: Limit = contextlib.nullcontext
+    ) -> None:
+        self._limit = limit
         self.name = names.label
         self._names = names
         self._tokenizer = cast("EngineTokenizer | None", tokenizer)
-        self._description: JsonObject = json.loads(describing_name(names).removeprefix(PREFIX))
+        name = describing_name(names)
+        read_fields(name)
+        self._description: JsonObject = json.loads(name.removeprefix(PREFIX))
         for field in self._description["fields"].values():
             field.pop("optional", None)  # an answer without it is an answer
         if tokenizer is not None:
             try:
-                ResponseParser(self._description, prefix="")
+                with limit():
+                    ResponseParser(self._description, prefix="")
             except Exception as error:
                 raise SetupError(
                     f"transformers refuses the model's `response_template`: {error}."
@@ -55,19 +104,30 @@ class DescribedParsers(ParserFactory):
         if self._tokenizer is None:
             return PassthroughParser()
         prompt = self._tokenizer.decode(list(prompt_token_ids))
-        parser = ResponseParser(self._description, prefix=prompt, tools=request.tools)
-        return DescribedParser(parser, self._description["fields"], self._names, request)
+        with self._limit():
+            parser = ResponseParser(self._description, prefix=prompt, tools=request.tools)
+        fields = self._description["fields"]
+        return DescribedParser(parser, fields, self._names, request, self._limit)
 
 
 class DescribedParser(StreamParser):
-    """Parses one choice. fields: of the description; others than an answer's are not shown."""
+    """Parses one choice.
+
+    fields: of the description; others than an answer's are not shown. limit: the context of a step.
+    """
 
     token_aligned = True
 
     def __init__(
-        self, parser: Any, fields: JsonObject, names: ParserNames, request: ParserRequest
+        self,
+        parser: Any,
+        fields: JsonObject,
+        names: ParserNames,
+        request: ParserRequest,
+        limit: Limit = contextlib.nullcontext,
     ) -> None:
         self._parser = parser
+        self._limit = limit
         self._kinds: dict[str, type[Reasoning | Content]] = {
             **dict.fromkeys(REASONING_FIELDS, Reasoning if names.reasoning else Content),
             CONTENT: Content,
@@ -129,7 +189,8 @@ class DescribedParser(StreamParser):
         if self._is_plain:
             return events
         try:
-            _, found = self._parser.finalize()
+            with self._limit():
+                _, found = self._parser.finalize()
         except ValueError:
             return [*events, *self._show_body()]
         if cut and self._region == CALLS:
@@ -143,7 +204,9 @@ class DescribedParser(StreamParser):
         if self._is_plain:
             return [Content(text)]
         try:
-            return list(self._read(self._parser.feed(text)))
+            with self._limit():
+                found = self._parser.feed(text)
+            return list(self._read(found))
         except ValueError:
             # The parser cannot continue after a call that it cannot read.
             self._is_plain = True

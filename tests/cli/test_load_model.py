@@ -11,6 +11,7 @@ from backedge.cli.load_model import LoadedModel, ParserChoice, read_tokenizer
 from tokenizers import Tokenizer
 
 from tests.cli.replay.recordings import call
+from tests.parsers.made_up import ENDLESS_NAME
 from tests.support import TINY_MODEL
 
 MODEL = str(TINY_MODEL)
@@ -35,6 +36,7 @@ def test_a_folder_without_a_tokenizer_names_the_flag(tmp_path: Path) -> None:
         (ParserChoice(reasoning="deepseek_r1"), "linear deepseek_r1+hermes"),
         (ParserChoice(kind="native", engine="vllm"), "native qwen3+hermes"),
         (ParserChoice(kind="auto"), "linear qwen3+hermes"),
+        (ParserChoice(ENDLESS_NAME, ENDLESS_NAME, "auto"), "native template+template"),
     ],
 )
 def test_flags_win_over_what_is_recorded(choice: ParserChoice, name: str) -> None:

@@ -118,6 +118,12 @@ def test_the_table_of_a_description(tmp_path: Path) -> None:
     config.write_text(json.dumps({"response_template": {"fields": DESCRIPTION}}))
     result = CliRunner().invoke(main, ["parsers", "--template", str(tmp_path)])
     assert json.loads(result.output)["table"]["REASONING"] == {"<|hush|>": "START"}
+    thinking = {"open_pattern": "<(?=a)", "close": ">"}
+    config.write_text(json.dumps({"response_template": {"fields": {"thinking": thinking}}}))
+    result = CliRunner().invoke(main, ["parsers", "--template", str(tmp_path)])
+    shown = json.loads(result.output)
+    assert (shown["table"], shown["reads"]) == (None, "transformers' own parser")
+    assert "'thinking'" in shown["because"]
     config.write_text(json.dumps({"response_template": {"fields": {"x": {}}}}))
     result = CliRunner().invoke(main, ["parsers", "--template", str(tmp_path)])
     assert "'x' that an answer does not have" in result.output

@@ -17,10 +17,14 @@ from backedge.offline.inference_backend import (
     backend_class,
     loads,
 )
-from backedge.parsers.base import ParserNames
+from backedge.parsers.base import ParserNames, ParserRequest
+from backedge.parsers.events import join
 from backedge.testing.offline import ReplayBackend
 from transformers import AutoTokenizer
 
+from tests.parsers.event_outcome import join_outcome
+from tests.parsers.made_up import ENDLESS_NAME as NATIVE_NAME
+from tests.parsers.made_up import TALK, TOOL
 from tests.support import TINY_MODEL
 
 PLUGIN = Path(__file__).parent.parent / "e2e/explosive_parser.py"
@@ -70,3 +74,14 @@ def test_a_plugin_registers_parsers():
             backend.build_parsers(names, tokenizer)
     backend = ReplayBackend(dataclasses.replace(config, tool_parser_plugin=str(PLUGIN)))
     assert backend.build_parsers(names, tokenizer) is not None
+
+
+@pytest.mark.parametrize("name", [*NAMES, REPLAY[0]])
+def test_a_description_that_no_table_holds_is_read_in_every_back_end(name):
+    names = ParserNames(NATIVE_NAME, NATIVE_NAME)
+    backend = backend_class(name)(ModelLoadConfig(TINY_MODEL, backend=name))
+    parsers = backend.build_parsers(names, AutoTokenizer.from_pretrained(TINY_MODEL))
+    assert parsers.name == "template+template"
+    parser = parsers(ParserRequest(tools=[TOOL], tool_choice="auto"), [])
+    events = join([event for char in TALK for event in parser.feed(char, [0])] + parser.finish())
+    assert join_outcome(events).reasoning == "Which zone?"

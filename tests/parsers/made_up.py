@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from backedge.parsers.response_template import name_description
+
 from tests.parsers.families.family import function
 from tests.support import TINY_MODEL
 
@@ -34,6 +36,15 @@ ANSWER = (
     "<|muse|>Which zone?<|hush|>\n<|say|>A moment.<|hush|>\n<|act|>get_time<|with|>"
     "<arg zone> Rome </arg>\n<arg days>3</arg><|hush|> rest"
 )
+# The end of a call takes twice as long to miss for each "x" of it.
+ENDLESS = {
+    **{name: part for name, part in MADE_UP["fields"]["tool_calls"].items() if name != "close"},
+    "close_pattern": "(?:x|xx)+[y!]z",
+    "content": "json",
+}
+ENDLESS_NAME = name_description({**MADE_UP, "fields": {**MADE_UP["fields"], "tool_calls": ENDLESS}})
+STUCK = "<|say|>I ask.<|hush|><|act|>get_time<|with|>" + "x" * 64 + "!"
+TALK = "<|muse|>Which zone?<|hush|>\n<|say|>A moment, please.<|hush|>"
 TEMPLATE = """
 {%- for tool in tools or [] %}<|tool|>{{ tool | tojson }}<|hush|>{% endfor %}
 {%- for message in messages %}<|{{ message.role }}|>{{ message.content }}<|hush|>{% endfor %}

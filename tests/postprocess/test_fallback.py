@@ -35,7 +35,6 @@ class Parser:
 
 class Parsers:
     name = "mine"
-    breaks_before_calls: int | None = None
 
     def __init__(self, *, builds=True):
         self.builds = builds

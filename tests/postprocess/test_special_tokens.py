@@ -27,7 +27,6 @@ class Scripted:
 
 class Parsers:
     name = "scripted"
-    breaks_before_calls: int | None = None
 
     def __init__(self, events):
         self.events = events

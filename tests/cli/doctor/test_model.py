@@ -50,6 +50,19 @@ def test_no_template_is_an_error_unless_mistrals_tokenizer_makes_prompts(tmp_pat
     assert facts.names.tool_call == "mistral"
 
 
+def test_a_description_that_no_table_holds_is_read_by_transformers(tmp_path) -> None:
+    fields = {"tool_calls": {"open_pattern": "<(?=a)", "close": ">"}, "content": {}}
+    config = json.dumps({"response_template": {"fields": fields}})
+    (tmp_path / "tokenizer_config.json").write_text(config)
+    facts = write_model(tmp_path, "{{ messages }}")
+    found = by_topic(facts)["tool calls"]
+    assert (found.severity, found.fix) == ("ok", "--tool-call-parser template")
+    assert found.message.startswith("template, by transformers' own parser in the pool: ")
+    assert "'tool_calls'" in found.message
+    assert suggest_flags(facts) == "--tool-call-parser template"
+    assert by_topic(facts)["reasoning"].severity == "note"
+
+
 def test_a_template_without_tools_is_a_note(tmp_path) -> None:
     found = by_topic(write_model(tmp_path, "{{ messages }}"))
     assert found["tool calls"].severity == "note"

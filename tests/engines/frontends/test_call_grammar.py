@@ -46,12 +46,12 @@ CARDS = {
     "plain": (None, "hermes", ALWAYS),
     "on demand": ("vllm", "qwen3_coder", ON_DEMAND),
     "off": ("sglang", "hermes", None),
-    "forced only": ("vllm", "muse_glimmer", ALWAYS),
+    "no parser": ("vllm", None, ALWAYS),
 }
 # By card: the requests that are held to the model's own syntax.
 FORCED = {"required", "required, one", "named"}
 TAGGED = {name: {"auto", "strict", "one call", *FORCED} for name in ("vllm", "sglang", "plain")}
-TAGGED |= {"on demand": {"strict", "one call", *FORCED}, "off": set(), "forced only": FORCED}
+TAGGED |= {"on demand": {"strict", "one call", *FORCED}, "off": set(), "no parser": set()}
 
 
 def build_card(name: str) -> Card:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from backedge.parsers.base import ParserNames, ParserRequest, StreamParser
 from backedge.parsers.events import join
 from backedge.parsers.parser_lookup import uses_native
 from backedge.parsers.passthrough import PassthroughParser
-from backedge.parsers.response_template import describes, name_description
+from backedge.parsers.response_template import describes, name_description, refuse_described
 from backedge.worker.engine_worker import choose_parsers
 from backedge.worker.flags import WorkerSettings
 from hypothesis import given
@@ -22,7 +24,7 @@ from hypothesis import strategies as st
 
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families.family import function
-from tests.parsers.made_up import CALL, MADE_UP, TOOL
+from tests.parsers.made_up import CALL, ENDLESS_NAME, MADE_UP, STUCK, TOOL
 from tests.parsers.test_response_template import (
     SESSIONS,
     compile_all,
@@ -137,9 +139,29 @@ def test_the_workers_own_process_runs_no_expression(monkeypatch: pytest.MonkeyPa
         WorkerSettings(names=names, workers=0).pool_processes(is_native=True)
 
 
-def test_without_a_pool_it_is_refused() -> None:
-    with pytest.raises(SetupError, match="in a worker's pool alone"):
-        stream_parser(tool_call_parser=NAME, tools=[TOOL], tokenizer=Characters())
+def outside_a_pool(name: str = NAME) -> StreamParser:
+    return stream_parser(
+        tool_call_parser=name, reasoning_parser=name, tools=[TOOL], tokenizer=Characters()
+    )
+
+
+def test_without_a_pool_a_step_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = read(outside_a_pool(), list(ANSWER))
+    assert (found.reasoning, len(found.calls)) == ("Which zone?", 1)
+    monkeypatch.setattr(described, "MAX_STEP_S", 0.2)
+    parser = outside_a_pool(ENDLESS_NAME)
+    with pytest.raises(TimeoutError, match=r"a step took longer than the deadline of 0\.2 s"):
+        read(parser, [STUCK, "!"])
+    before = signal.getsignal(signal.SIGALRM)
+    assert before is signal.SIG_DFL
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+def test_outside_the_main_thread_and_in_frontends_it_is_refused() -> None:
+    with ThreadPoolExecutor() as threads, pytest.raises(SetupError, match="needs the main thread"):
+        threads.submit(outside_a_pool).result()
+    with pytest.raises(SetupError, match="stop all streams of a frontend"):
+        refuse_described(ParserNames(NAME))
 
 
 def test_it_is_the_only_parser() -> None:
