@@ -34,6 +34,7 @@ BACKENDS ?= hf vllm sglang
 SUPPORT := tests/worker/test_engine_support.py::test_these_versions_are_supported_and_their_seams_hold
 TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/engines/frontends \
 	$(wildcard tests/engines/*/test_frontend*.py) tests/e2e/test_transcripts.py \
+	tests/e2e/test_stock_arguments.py \
 	tests/e2e/test_sglang.py::test_gives_exactly_the_transcript
 
 .PHONY: run offline test test-all test-next test-next-all seams test-clients test-slips \

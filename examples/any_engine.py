@@ -2,7 +2,7 @@
 
     python examples/any_engine.py --model-name examples/tiny_model --tool-call-parser hermes
 
-For TokenSpeed, take `TokenspeedLLMEngine` of `dynamo.tokenspeed.llm_engine`.
+tokenspeed_engine.py does the same with TokenSpeed.
 """
 
 from __future__ import annotations

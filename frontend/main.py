@@ -15,7 +15,7 @@ import msgspec
 
 from ..base import gc_freeze
 from ..base.engines import load_engine_module
-from ..base.errors import exiting
+from ..base.errors import SetupError, exiting
 from ..base.flags import (
     MAX_PORT,
     FlagParser,
@@ -172,9 +172,31 @@ def main() -> None:
         )
         return functools.update_wrapper(setup, original)
 
+    dynamo_main.parse_args = with_checks(dynamo_main.parse_args, frontend_flags)
     dynamo_main.setup_engine_factory = replace(dynamo_main.setup_engine_factory)
     dynamo_main.setup_sglang_engine_factory = replace(dynamo_main.setup_sglang_engine_factory)
     dynamo_main.main()
+
+
+Parsed = tuple[FrontendConfig, argparse.Namespace | None, argparse.Namespace | None]
+"""What Dynamo's `parse_args` returns: its configuration, vLLM's flags and SGLang's."""
+
+
+def with_checks(
+    parse_args: Callable[[], Parsed], frontend_flags: FrontendFlags
+) -> Callable[[], Parsed]:
+    """Wrap Dynamo's `parse_args` to refuse what cannot be served before etcd is reached."""
+
+    @functools.wraps(parse_args)
+    def parse_and_check() -> Parsed:
+        config, *parsed = found = parse_args()
+        for flags in filter(None, parsed):
+            with exiting(prefix=""):
+                check_start(config, flags, frontend_flags)
+        check_port(config)
+        return found
+
+    return parse_and_check
 
 
 def check_dynamo() -> frozenset[str]:
@@ -294,11 +316,8 @@ def build_engine_factory(
     from .factory import EngineFactory, find_user_engine
     from .metrics import ENDPOINT, FrontendMetrics
 
-    check_config(config)
     with exiting(prefix=""):
-        if frontend_flags.parsers is not None:
-            flags.postprocess_parsers = frontend_flags.parsers
-        check_model_flags(flags, frontend_flags.tokenizer.backend)
+        check_start(config, flags, frontend_flags)
         user_engine = find_user_engine(name) if (name := frontend_flags.user_engine) else None
     logger.info("%s", describe_frontend(frontend_flags, flags))
     runtime = None if recorded is None else recorded.runtime
@@ -328,21 +347,34 @@ def describe_frontend(ours: FrontendFlags, flags: argparse.Namespace) -> str:
     )
 
 
-def check_config(config: FrontendConfig) -> None:
-    """Raise SystemExit for Dynamo's flags that have no effect here, and for an unusable port."""
+def check_start(
+    config: FrontendConfig, flags: argparse.Namespace, frontend_flags: FrontendFlags
+) -> None:
+    """Raise `SetupError` for flags without effect here, or with which no model could be served.
+
+    config, flags: Dynamo's, parsed. Sets the latter's `postprocess_parsers`.
+    """
+    from .factory import find_user_engine
+
     if config.preprocess_workers:
-        raise SystemExit(
+        raise SetupError(
             f"--dyn-preprocess-workers {config.preprocess_workers}: Backedge preprocesses in "
             "threads; leave the flag out."
         )
-    if not config.interactive:
-        check_port(config.http_host, config.http_port)
+    if not 0 <= config.http_port <= MAX_PORT:
+        raise SetupError(f"--http-port {config.http_port}: a port is at most {MAX_PORT}.")
+    if frontend_flags.parsers is not None:
+        flags.postprocess_parsers = frontend_flags.parsers
+    check_model_flags(flags, frontend_flags.tokenizer.backend)
+    if (name := frontend_flags.user_engine) is not None:
+        find_user_engine(name)
 
 
-def check_port(host: str, port: int) -> None:
+def check_port(config: FrontendConfig) -> None:
     """Raise SystemExit unless Dynamo can listen there: it would end with a traceback."""
-    if not 0 <= port <= MAX_PORT:
-        raise SystemExit(f"--http-port {port}: a port is at most {MAX_PORT}.")
+    if config.interactive:
+        return
+    host, port = config.http_host, config.http_port
     try:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Dynamo's

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..base.json_types import JsonObject
-from .format import CALL_STATES, Format, Spelling, State
+from .format import CALL_STATES, VALUE_STATES, Format, Spelling, State
 from .schema import FunctionSchema, ValueSchema, json_type
 from .swallowed_markup import find_markers
 
@@ -308,7 +308,7 @@ def _find_exits(format_: Format, written: Mapping[State, str]) -> list[str]:
     around |= {marker for state in _AROUND for marker in states.get(state, {})}
     # Shorter ones, and words, are also in other text.
     ends |= {marker for marker in around if len(marker) >= MIN_MARKUP and marker[0] in "<["}
-    return sorted(ends | _list_rests(states.get(State.KEY, {})))
+    return sorted(ends | _list_rests(find_markers(states, (State.KEY,), VALUE_STATES)))
 
 
 def _list_rests(markers: Iterable[str]) -> set[str]:

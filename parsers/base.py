@@ -175,9 +175,11 @@ class ParserFactory(Protocol):
     """Builds one parser per choice; one factory per model.
 
     name: the names of its parsers, for log lines and metrics.
+    breaks_before_calls: `Format.breaks_before_calls`; None if it is not known.
     """
 
     name: str
+    breaks_before_calls: int | None = None
 
     def shows_special_tokens(self, request: ParserRequest) -> bool:
         """Whether the parsers for `request` must see the text of special tokens."""

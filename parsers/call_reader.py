@@ -46,6 +46,8 @@ class CallReader:
         self._format: Format = table.grammar
         self.outside = frozenset({State.IGNORED} & {table.initial_state})
         self._headers = table.headers
+        between = self._format.states.get(State.PARAMETERS, {})
+        self._has_own_end = State.TOOL_SECTION in between.values()
         self._shown = shown
         self._key = ""  # of the argument whose value is due
         self._named: tuple[str, str | None] | None = None  # the name and id, before the call starts
@@ -78,8 +80,7 @@ class CallReader:
 
     def leave(self, state: State, target: State | Jump) -> bool:
         """Finish what `state` has read, for `target`; return False to reject the call."""
-        if state is target and state in (State.PARAMETERS, State.KEY):
-            self._shown.calls.drop_mark()
+        self._note_slip(state, target)
         if state is State.NAME:
             if target is State.JSON_CALLS:
                 return True  # whole call objects, where there might have been a name
@@ -98,6 +99,13 @@ class CallReader:
             self.grammar.close()
             return self.grammar.status is not Status.NOT_A_CALL
         return True
+
+    def _note_slip(self, state: State, target: State | Jump) -> None:
+        """Note a doubled mark between parameters, or a call that the end of all calls ends."""
+        if state is target and state in (State.PARAMETERS, State.KEY):
+            self._shown.calls.drop_mark()
+        if state is State.PARAMETERS and target is Jump.RETURN and self._has_own_end:
+            self._shown.calls.end_without_marker()
 
     # The frame.
 
@@ -163,6 +171,7 @@ class CallReader:
         """
         if match is None:
             return False
+        self.end_frame()
         is_doubled = self._named is not None and self._named[0] == match["name"]
         if not is_doubled and not self.start():
             return False

@@ -228,6 +228,7 @@ class Format:
     strip: white space around a VALUE that is not part of it (`SchemaValue`).
     quotes_json: a VALUE that is a string, but looks like JSON, is written as a JSON string.
     undeclared_type: "string" or "json", for a VALUE without a declared schema.
+    breaks_before_calls: the line breaks that chat templates write between text and a call.
     wrappers: parameters that may hold all arguments if the function does not declare them.
     thinks_by_default: for formats with REASONING, whether the model reasons from the first token
         without a marker in its prompt.
@@ -258,6 +259,7 @@ class Format:
     strip: str | None = "\n"
     quotes_json: bool = False
     undeclared_type: str = "string"
+    breaks_before_calls: int = 0
     wrappers: tuple[str, ...] = ()
     thinks_by_default: bool = False
     thinking_flags: Mapping[str, bool] = field(default_factory=dict)

@@ -53,6 +53,7 @@ class LinearParsers(ParserFactory):
     ) -> None:
         formats = [format_.name for format_ in (reasoning, tools) if format_ is not None]
         self.name = "+".join(formats) or "none"
+        self.breaks_before_calls = tools.breaks_before_calls if tools is not None else None
         self._vocabulary = vocabulary
         same = tools is reasoning
         tools = spell_markers(tools, vocabulary.ids) if tools is not None else None

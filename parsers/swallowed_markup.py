@@ -50,6 +50,7 @@ class SwallowedMarkup:
         doubled = find_markers(markers, _BETWEEN, {State.PARAMETERS})
         last = {*ends, *keys, *doubled, *value_ends, format_.tag_prefix}
         self._starts = tuple(starts)
+        self._first = tuple(values - {""})
         self._last = _long(last - values)
         self._key = _compile_key(keys, _all_markers(markers, _KEYS), format_.tag_prefix)
         self._value_ends = find_markers(markers, VALUE_STATES, {State.PARAMETERS})
@@ -94,7 +95,12 @@ class SwallowedMarkup:
 
     def _has_lost_end(self, text: str, names: Collection[str]) -> bool:
         calls = re.findall(r"(\w+)\s*[=(]", text)
-        return self._end_words.search(text) is not None or not set(calls).isdisjoint(names)
+        is_doubled = text.lstrip().startswith(self._first)
+        return (
+            is_doubled
+            or self._end_words.search(text) is not None
+            or not set(calls).isdisjoint(names)
+        )
 
     def _has_broken_end(self, text: str) -> bool:
         for end in self._value_ends:

@@ -118,7 +118,7 @@ def build_stages(
         stop or hiding,
         fallback,
         stop,
-        clock.measure("write", DeltaBuilder(index, params.parser)),
+        clock.measure("write", DeltaBuilder(index, params.parser, parsers.breaks_before_calls)),
         logprobs,
         not hides and _reads_runs(params),
     )

@@ -38,13 +38,16 @@ class DeltaBuilder:
     held-back text) wait for the next delta, so that all are delivered.
 
     index: of the choice.
-    request: if calls may occur, whitespace around them is dropped; if the client has forbidden
+    request: if calls may occur, white space after them is dropped; if the client has forbidden
         calls, they are dropped as well.
+    breaks: of the white space between text and a call, the line breaks that are the chat
+        template's; the rest is content. None: all of it is dropped.
     pending: the kinds of the deltas that `take` would return, in order.
     """
 
-    def __init__(self, index: int, request: ParserRequest) -> None:
+    def __init__(self, index: int, request: ParserRequest, breaks: int | None = None) -> None:
         self._index = index
+        self._breaks = breaks
         self._trims = bool(request.tools)
         self._drops_calls = request.drops_calls
         self._dropped = 0
@@ -199,8 +202,8 @@ class DeltaBuilder:
         self._written = True
 
     def _start_call(self, event: ToolCallStarted) -> None:
+        self._end_text()
         self._close_call()
-        self._whitespace = ""
         number = self._numbers[event.index] = len(self._numbers)
         call_id = event.id
         if not call_id or call_id in self._ids:
@@ -209,6 +212,16 @@ class DeltaBuilder:
         self._has_arguments = False
         function = FunctionDelta("", mend_text(event.name))
         self._open_call(ToolCallDelta(number, function, mend_text(call_id), "function"))
+
+    def _end_text(self) -> None:
+        """Show what a call leaves of the white space in front of it."""
+        space, self._whitespace = self._whitespace, ""
+        if self._breaks is None or self._last != "content":
+            return
+        for _ in range(self._breaks):
+            space = space.removesuffix("\n")
+        if space:
+            self._append_content(space)
 
     def _append_arguments(self, index: int, text: str) -> None:
         number = self._numbers[index]

@@ -98,17 +98,8 @@ class PatchedWorker(Worker[HandlerT], Generic[ConfigT, HandlerT]):
         """
         cls.engine.check_versions()
         worker = cls(config, settings)
-        names = complete_names(settings.names, worker.parsers_in_rust, settings.parsers)
-        worker.settings = settings = msgspec.structs.replace(settings, names=names)
         worker.check_seams()
-        worker.check_text_flag()
-        if settings.post_processing:
-            worker.load_plugins()
-            if settings.detokenizer == "native":
-                check_tokenizer(settings.tokenizer, cls.engine.name)
-            native = uses_native(settings.parsers, settings.names)
-            if native and not describing_name(settings.names):
-                worker.check_names({*known_formats()})
+        worker.check_flags()
         worker.install_card()
         if not settings.post_processing:
             return
@@ -120,6 +111,23 @@ class PatchedWorker(Worker[HandlerT], Generic[ConfigT, HandlerT]):
                 "%s has no effect on this kind of worker; it passes requests through",
                 cls.engine.flag,
             )
+
+    def check_flags(self) -> None:
+        """Complete the parsers' names, and load the user's plugins.
+
+        Raises `SetupError` if this worker cannot do what its flags request.
+        """
+        settings = self.settings
+        names = complete_names(settings.names, self.parsers_in_rust, settings.parsers)
+        self.settings = settings = msgspec.structs.replace(settings, names=names)
+        self.check_text_flag()
+        if not settings.post_processing:
+            return
+        self.load_plugins()
+        if settings.detokenizer == "native":
+            check_tokenizer(settings.tokenizer, self.engine.name)
+        if uses_native(settings.parsers, names) and not describing_name(names):
+            self.check_names({*known_formats()})
 
     def check_seams(self) -> None:
         """Raise `SetupError` unless the installed versions have what this worker needs.

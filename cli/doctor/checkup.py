@@ -16,11 +16,12 @@ from .findings import Finding, build_report, show_finding
 from .fleet import check_frontend, check_system_port, check_workers
 from .installation import check_engine, check_installation
 from .model import check_model, names_for_stock, read_model, suggest_flags
+from .start import check_frontend_command, check_worker_start
 from .worker_command import (
-    FRONTEND,
-    check_all_flags,
+    FRONTENDS,
+    REPLAY,
+    SIDECAR,
     check_command,
-    check_frontend_command,
     check_vllm_parsers,
     parse_worker_command,
     read_names,
@@ -54,9 +55,13 @@ class WithCommandLine(click.Command):
 
 
 def examine_all(target: Target) -> Iterator[Finding]:
-    """Yield the findings, the last one for a target that cannot be read."""
+    """Yield each finding once, the last one for a target that cannot be read."""
+    seen = set()
     try:
-        yield from examine(target)
+        for finding in examine(target):
+            if (finding.severity, finding.message) not in seen:
+                yield finding
+            seen.add((finding.severity, finding.message))
     except SetupError as error:
         yield Finding("error", "target", str(error))
 
@@ -91,7 +96,7 @@ def examine_model(target: Target, model: str) -> Iterator[Finding]:
 
 def examine_command(target: Target) -> Iterator[Finding]:
     """Check a worker's command line against its model."""
-    if FRONTEND in target.command_line:
+    if not {*FRONTENDS}.isdisjoint(target.command_line):
         yield from check_frontend_command(target.command_line)
         return
     command = parse_worker_command(target.command_line)
@@ -100,9 +105,9 @@ def examine_command(target: Target) -> Iterator[Finding]:
     facts = read_model(str(model), template, target.revision or command.revision)
     yield from check_model(facts)
     yield from check_command(command, facts)
-    if command.is_replay:
+    yield from check_worker_start(command)
+    if command.module in (REPLAY, SIDECAR):
         return
-    yield from check_all_flags(command)
     if command.engine == "vllm" and command.is_on:
         yield from check_vllm_parsers(facts, facts.resolve(read_names(command)))
     yield from check_engine(command.engine)

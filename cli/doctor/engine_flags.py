@@ -6,12 +6,11 @@ import argparse
 import contextlib
 import io
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from ...base.errors import SetupError
 from ...base.flags import FlagParser, advise, find_flags
-from ...frontend.main import FrontendFlags
 from ...parsers.api import Engine
 from ...worker.flags import add_flags
 
@@ -19,16 +18,18 @@ A = TypeVar("A")
 T = TypeVar("T")
 RUNTIME = "dynamo.common.configuration.groups.runtime_args:DynamoRuntimeArgGroup"
 ROUTER = "dynamo.common.configuration.groups.router_args:parse_worker_router_config"
-FRONTEND = "dynamo.frontend.frontend_args:FrontendArgGroup"
+FRONTEND_GROUP = "dynamo.frontend.frontend_args:FrontendArgGroup"
 
 
 class Places(NamedTuple):
     """Where an engine's worker has its flags. group: Dynamo's. parser: its class.
 
-    engine: adds the engine's flags; None if Dynamo takes them one by one. more: adds others.
+    distribution: the engine's package. engine: adds the engine's flags; None if Dynamo takes them
+        one by one. more: adds others.
     """
 
     group: str
+    distribution: str
     engine: str | None = None
     parser: str = "argparse:ArgumentParser"
     more: str | None = None
@@ -37,29 +38,34 @@ class Places(NamedTuple):
 PLACES: dict[Engine, Places] = {
     "vllm": Places(
         "dynamo.vllm.backend_args:DynamoVllmArgGroup",
+        "vllm",
         "vllm.engine.arg_utils:AsyncEngineArgs.add_cli_args",
         "vllm.utils.argparse_utils:FlexibleArgumentParser",
     ),
     "sglang": Places(
         "dynamo.sglang.backend_args:DynamoSGLangArgGroup",
+        "sglang",
         "sglang.srt.server_args:ServerArgs.add_cli_args",
         more="dynamo.sglang._compat:add_sglang_cli_compat",
     ),
-    "trtllm": Places("dynamo.trtllm.backend_args:DynamoTrtllmArgGroup"),
+    "trtllm": Places("dynamo.trtllm.backend_args:DynamoTrtllmArgGroup", "tensorrt-llm"),
 }
 # TensorRT-LLM's own options; Dynamo reads any name.
 DYNAMIC = "--trtllm."
 
 
-def run_parser(parse: Callable[[A], T], arguments: A) -> T:
-    """Call a process's own parser. Raises `SetupError` where it would exit."""
+def run_parser(parse: Callable[[A], T], arguments: A, known: Iterable[str] = ()) -> T:
+    """Call a process's own parser. Raises `SetupError` where it would exit.
+
+    known: the flags of which the error suggests the nearest.
+    """
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
             return parse(arguments)
     except SystemExit as error:
         text = said.getvalue().rpartition("error: ")[2].strip() or error
-        raise SetupError(f"the command line: {text}") from error
+        raise SetupError(advise(f"the command line: {text}", known)) from error
 
 
 class ArgGroup(Protocol):
@@ -75,9 +81,12 @@ def add_group(parser: argparse.ArgumentParser, place: str) -> None:
     group().add_arguments(parser)
 
 
-def parse_all(engine: Engine, arguments: Sequence[str]) -> None:
+def parse_all(
+    engine: Engine, arguments: Sequence[str]
+) -> tuple[argparse.Namespace, argparse.Namespace]:
     """Parse a worker's flags as its process does: Dynamo's, its router's, then the engine's.
 
+    Returns Dynamo's and the engine's, which have ours.
     Raises `SetupError` where the process would exit, ImportError and AttributeError if Dynamo or
     the engine is missing or another version.
     """
@@ -85,7 +94,7 @@ def parse_all(engine: Engine, arguments: Sequence[str]) -> None:
     dynamo = FlagParser(add_help=False)
     for group in (RUNTIME, places.group):
         add_group(dynamo, group)
-    _, rest = run_parser(dynamo.parse_known_args, arguments)
+    own, rest = run_parser(dynamo.parse_known_args, arguments)
     _, rest = run_parser(pkgutil.resolve_name(ROUTER), rest)
     parser: argparse.ArgumentParser = pkgutil.resolve_name(places.parser)(add_help=False)
     for add in filter(None, (places.engine, places.more)):
@@ -93,31 +102,5 @@ def parse_all(engine: Engine, arguments: Sequence[str]) -> None:
     add_flags(parser, engine)
     if engine == "trtllm":
         rest = [word for word in rest if not word.startswith(DYNAMIC)]
-    try:
-        run_parser(parser.parse_args, rest)
-    except SetupError as error:
-        known = find_flags(argparse.ArgumentParser.format_help(parser)) | find_flags(
-            dynamo.format_help()
-        )
-        raise SetupError(advise(str(error), known)) from error
-
-
-def check_dynamo_flags(flags: FrontendFlags) -> None:
-    """Raise `SetupError` for flags that are not the frontend's and that Dynamo's would refuse.
-
-    Those of vLLM, with its renderer, are not checked, nor any without Dynamo.
-    """
-    parser = argparse.ArgumentParser(add_help=False)
-    try:
-        add_group(parser, FRONTEND)
-    except (ImportError, AttributeError):
-        return
-    _, rest = run_parser(parser.parse_known_args, flags.other_arguments)
-    if flags.chat_processor == "sglang":
-        models = FlagParser(add_help=False)
-        for name in ("--tool-call-parser", "--reasoning-parser", "--chat-template"):
-            models.add_argument(name)
-        try:
-            run_parser(models.parse_args, rest)
-        except SetupError as error:
-            raise SetupError(advise(str(error), find_flags(parser.format_help()))) from error
+    helps = (argparse.ArgumentParser.format_help(parser), dynamo.format_help())
+    return own, run_parser(parser.parse_args, rest, find_flags("\n".join(helps)))

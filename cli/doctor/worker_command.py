@@ -18,7 +18,6 @@ from ...base.errors import (
 )
 from ...base.flags import FlagParser, check_misspelt
 from ...frontend.handover import PROCESSING
-from ...frontend.main import parse_flags
 from ...offline.contracts import suggest
 from ...parsers.api import Engine, native_parsers
 from ...parsers.base import ParserNames, ParserRequest
@@ -39,20 +38,22 @@ from ...worker.flags import (
     read_settings,
 )
 from ...worker.stock_frontends import complete_names, known_in_rust, name_in_rust
-from .engine_flags import check_dynamo_flags, parse_all, run_parser
+from .engine_flags import run_parser
 from .findings import Finding
 from .model import ModelFacts
 
 # The module after `python -m` determines the worker's engine.
+REPLAY, SIDECAR = "backedge.worker.replay", "backedge.worker.sidecar"
+FRONTENDS = ("backedge.frontend", "dynamo.frontend")
 MODULES: dict[str, Engine] = {
     "dynamo.vllm": "vllm",
     "dynamo.sglang": "sglang",
     "dynamo.trtllm": "trtllm",
     "backedge.worker.sglang": "sglang",
     "backedge.worker.trtllm": "trtllm",
-    "backedge.worker.replay": "vllm",
+    REPLAY: "vllm",
+    SIDECAR: "vllm",  # unless its flag says SGLang
 }
-REPLAY, FRONTEND = "backedge.worker.replay", "backedge.frontend"
 # The flags of Dynamo and the engines that are checked.
 ENGINE_FLAGS = tuple(
     "--tokenizer --tokenizer-path --chat-template --custom-jinja-template --revision "
@@ -88,6 +89,7 @@ REASONING = _Kind(
 class WorkerCommand(NamedTuple):
     """A worker's command line. model: a folder or a name. context_length: None for the model's."""
 
+    module: str
     engine: Engine
     flags: argparse.Namespace
     model: str
@@ -95,7 +97,6 @@ class WorkerCommand(NamedTuple):
     revision: str | None
     context_length: int | None
     is_on: bool
-    is_replay: bool
     arguments: Sequence[str]
 
 
@@ -104,8 +105,7 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
 
     Raises `SetupError` for a command that does not start a worker, and for invalid values.
     """
-    module = _find_module(words)
-    engine = MODULES[module]
+    module, engine = _find_module(words)
     parser = FlagParser(add_help=False)
     parser.add_argument("--model", "--model-path")
     for flag in ENGINE_FLAGS:
@@ -116,13 +116,12 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
     arguments = list(words[words.index(module) + 1 :])
     flags, others = run_parser(parser.parse_known_args, arguments)
     check_misspelt(others, {*list_names(), *PROCESSING[0]})
-    if module == REPLAY:
-        run_parser(load_replay_parser(), arguments)
     model = flags.tokenizer or flags.tokenizer_path or flags.model
     if not model and module != REPLAY:
         raise SetupError("the worker's command line has no model; add --model.")
     is_on = module == REPLAY or getattr(flags, f"{engine}_processing")
     return WorkerCommand(
+        module,
         engine,
         flags,
         model or str(EXAMPLES / "tiny_model"),
@@ -131,38 +130,19 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
         # vLLM also accepts "32k" and "auto"; it checks them itself.
         int(flags.length) if (flags.length or "").isdecimal() else None,
         is_on,
-        module == REPLAY,
         arguments,
     )
 
 
-def load_replay_parser() -> Callable[[Sequence[str]], object]:
-    """Return the replay worker's own parser; without Dynamo, one that takes everything."""
-    try:
-        from ...testing.replay_worker.flags import build_flag_parser
-    except ImportError:
-        return len
-    return build_flag_parser().parse_args
-
-
-def check_frontend_command(words: Sequence[str]) -> Iterator[Finding]:
-    """Check a frontend's command line with the frontend's own parser."""
-    try:
-        flags = run_parser(parse_flags, words[words.index(FRONTEND) + 1 :])
-        check_dynamo_flags(flags)
-    except SetupError as error:
-        yield Finding("error", "flags", str(error))
-    else:
-        yield Finding("ok", "flags", "the frontend takes its own flags; Dynamo checks the others")
-
-
-def _find_module(words: Sequence[str]) -> str:
+def _find_module(words: Sequence[str]) -> tuple[str, Engine]:
     for word in words:
+        if word == SIDECAR and "--sglang-processing" in words:
+            return word, "sglang"
         if word in MODULES:
-            return word
+            return word, MODULES[word]
     raise SetupError(
         f"{' '.join(words)!r} does not start a worker or a frontend; after -- give a command "
-        f"with -m and one of {', '.join((*MODULES, FRONTEND))}."
+        f"with -m and one of {', '.join((*MODULES, *FRONTENDS))}."
     )
 
 
@@ -177,7 +157,7 @@ def check_command(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding
     """Report the effect of these flags with this model."""
     yield from _check_switch(command)
     names = read_names(command)
-    if command.is_on:
+    if command.is_on and command.module != REPLAY:
         yield from check_engine_names(command, names)
     for kind, name, detection in (
         (TOOLS, names.tool_call, facts.tools),
@@ -381,21 +361,6 @@ def _check_stock_names(command: WorkerCommand, facts: ModelFacts) -> Iterator[Fi
                 f"{stock_flag} {name} is not this model's parser in Dynamo's Rust frontend",
                 f"{stock_flag} {right}" if right else f"leave {stock_flag} out: there is no parser",
             )
-
-
-def check_all_flags(command: WorkerCommand) -> Iterator[Finding]:
-    """Check the command line with Dynamo's and the engine's own flags, whose import takes seconds.
-
-    Without them nothing is found.
-    """
-    try:
-        parse_all(command.engine, command.arguments)
-    except SetupError as error:
-        yield Finding("error", "flags", str(error))
-    except (ImportError, AttributeError):
-        return
-    else:
-        yield Finding("ok", "flags", f"Dynamo and {command.engine} take all of them")
 
 
 def check_vllm_parsers(facts: ModelFacts, names: ParserNames) -> Iterator[Finding]:

@@ -52,6 +52,7 @@ called dynamo.frontend.__main__:_maybe_preload_jemalloc
     without: DYN_FRONTEND_JEMALLOC has no effect
     used_in: frontend/main.py:main
     feature: DYN_FRONTEND_JEMALLOC
+replaced parse_args()
 replaced setup_engine_factory(config, vllm_flags)
 replaced setup_sglang_engine_factory(config, sglang_flags)
 text async_main ` setup_engine_factory(` ` setup_sglang_engine_factory(` `).chat_engine_factory`

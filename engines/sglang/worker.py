@@ -434,3 +434,6 @@ def with_request_handle(async_generate: AsyncGenerate) -> AsyncGenerate:
         return stream if handle is None else handle.follow(stream)
 
     return generate
+
+
+WORKER = SglangWorker

@@ -356,3 +356,6 @@ def with_request_handle(monitor: Callable[..., T]) -> Callable[..., T]:
         return monitor(handler, generation_result, *args, **kwargs)
 
     return monitor_with_handle
+
+
+WORKER = TrtllmWorker

@@ -367,3 +367,6 @@ class VllmRequestHandle(EngineRequestHandle):
             for internal_id in running
             if self._n == 1 or internal_id.startswith(f"{index}_")
         ]
+
+
+WORKER = VllmWorker

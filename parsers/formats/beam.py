@@ -26,7 +26,13 @@ BEAM = replace(
                 "</rfl:parameter>": State.PARAMETERS,
                 **ENDS,
             },
-            State.KEY: {'">\n': State.VALUE, '">': State.VALUE},
+            State.KEY: {
+                '">\n': State.VALUE,
+                '">': State.VALUE,
+                _KEY: State.KEY,
+                **_VALUE_ENDS,
+                **ENDS,
+            },
             # A parameter without its end ends where the next one begins.
             State.VALUE: {**_VALUE_ENDS, _KEY: State.KEY, "\n" + _KEY: State.KEY},
         },

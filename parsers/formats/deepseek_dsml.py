@@ -58,6 +58,7 @@ DEEPSEEK_V32 = Format(
     strip="",
     wrappers=("arguments", "input"),
     confused=("function_calls", "tool_calls", "tool-calls", "toolcalls", "calls", "tool"),
+    breaks_before_calls=2,
     source="deepseek-ai/DeepSeek-V3.2 encoding/encoding_dsv32.py; vllm 0.31 parser/deepseek_v32.py",
     spelling=Spelling(
         '<｜DSML｜invoke name="{name}">\n{arguments}\n</｜DSML｜invoke>\n',

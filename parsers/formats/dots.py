@@ -19,6 +19,7 @@ DOTS = Format(
         **invocation(quotes=QUOTES, then={END: Jump.RETURN}),
     },
     strip="",
+    breaks_before_calls=1,
     source="vllm 0.31 tool_parsers/dots_tool_parser.py; sglang function_call/dots_detector.py",
     spelling=spell_invocations("<dots_function_call>\n", END),
 )

@@ -15,6 +15,7 @@ ERNIE45 = Format(
         },
         json_calls("<tool_call>", "</tool_call>"),
     ),
+    breaks_before_calls=1,
     source="vllm 0.31 tool_parsers/ernie45_tool_parser.py, reasoning/ernie45_reasoning_parser.py",
     spelling=Spelling(f"<tool_call>\n{JSON_CALL}\n</tool_call>\n"),
 )

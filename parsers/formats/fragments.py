@@ -65,7 +65,11 @@ def keyed_values(
     keys, values = _lead(key, State.KEY), _lead(value, State.VALUE)
     ends = _lead(end, State.PARAMETERS)
     if key_end is None:
-        inside: States = {State.PARAMETERS: {**ends, **keys, **then}, State.KEY: values}
+        inside: States = {
+            State.PARAMETERS: {**ends, **keys, **then},
+            # The end of a tag is missing.
+            State.KEY: {**keys, **ends, **values},
+        }
     else:
         inside = {
             State.PARAMETERS: {**ends, key_end: State.PARAMETERS, **values, **keys, **then},
@@ -131,6 +135,7 @@ class Changes(TypedDict, total=False):
     quotes: tuple[str, ...]
     strip: str | None
     undeclared_type: str
+    breaks_before_calls: int
     thinks_by_default: bool
     thinking_flags: Mapping[str, bool]
     hints: tuple[str, ...]

@@ -22,6 +22,7 @@ GLM45 = Format(
     },
     aliases=("glm47", "glm4", "glm", "spark25"),
     strip="",
+    breaks_before_calls=1,
     source="zai-org/GLM-4.5 and GLM-4.7 chat templates; vllm 0.31 parser/glm47_moe.py, "
     "sglang function_call/glm4_moe_detector.py, function_call/spark25_detector.py",
     # Version 4.7 writes no line breaks.

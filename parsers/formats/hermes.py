@@ -7,6 +7,7 @@ HERMES = Format(
     "hermes",
     json_calls("<tool_call>", "</tool_call>"),
     aliases=("granite4", "qwen25", "qwen", "qwen3", "qwen3_json", "trinity"),
+    breaks_before_calls=1,
     source="NousResearch/Hermes-3-Llama-3.1-8B tokenizer_config.json; "
     "vllm 0.31 tool_parsers/hermes_tool_parser.py",
     spelling=Spelling(f"<tool_call>\n{JSON_CALL}\n</tool_call>", between="\n"),

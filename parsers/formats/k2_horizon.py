@@ -42,6 +42,7 @@ K2_HORIZON = Format(
         ),
     ),
     strip="",
+    breaks_before_calls=1,
     source="vllm 0.31 tool_parsers/k2_horizon_tool_parser.py, "
     "reasoning/k2_horizon_reasoning_parser.py; sglang function_call/k2_v3_detector.py",
     spelling=Spelling(

@@ -28,6 +28,7 @@ MINICPM5 = Format(
     },
     strip="",
     undeclared_type="json",
+    breaks_before_calls=1,
     source="vllm 0.31 tool_parsers/minicpm5xml_tool_parser.py; "
     "sglang function_call/minicpm5_detector.py",
     spelling=Spelling(

@@ -20,6 +20,7 @@ MINIMAX_M2 = Format(
     },
     aliases=("minimax-m2",),
     strip="",
+    breaks_before_calls=1,
     source="MiniMaxAI/MiniMax-M2 chat template; vllm 0.31 parser/minimax_m2.py; "
     "sglang function_call/minimax_m2.py",
     spelling=spell_invocations("<minimax:tool_call>\n", _END),

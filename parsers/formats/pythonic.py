@@ -39,6 +39,7 @@ OLMO3 = Format(
         State.CONTENT: {"<function_calls>": State.PYTHON_LINES},
         State.PYTHON_LINES: {"</function_calls>": Jump.RETURN},
     },
+    breaks_before_calls=1,
     source="vllm examples/tool_chat_template_olmo3.jinja; "
     "vllm 0.31 tool_parsers/olmo3_tool_parser.py, reasoning/olmo3_reasoning_parser.py",
     spelling=calls("<function_calls>\n", "\n</function_calls>", between="\n"),

@@ -65,6 +65,7 @@ QWEN3_CODER = Format(
         "nemotron_v3",
         "minicpmv",
     ),
+    breaks_before_calls=2,
     source="Qwen/Qwen3-Coder-30B-A3B-Instruct chat template; vllm 0.31 parser/qwen3.py; "
     "0.33 tool_parsers/step5_tool_parser.py; sglang function_call/qwen3_coder_detector.py",
     spelling=Spelling(
@@ -83,6 +84,7 @@ MIMO = replace(
     strip="",
     # Its template writes the probe of `detection` on the line of its markers.
     hints=(">Paris</parameter>",),
+    breaks_before_calls=0,
     source="MiMo V2.6 Flash's generations (vllm tests/v1/structured_output); "
     "sglang function_call/mimo_detector.py",
     spelling=Spelling(

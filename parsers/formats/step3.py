@@ -21,6 +21,7 @@ STEP3 = Format(
         **invocation("steptml:", then={**_ENDS, **_HEAD}),
     },
     strip="",
+    breaks_before_calls=1,
     source="stepfun-ai/step3 chat template; vllm 0.31 tool_parsers/step3_tool_parser.py; "
     "sglang function_call/step3_detector.py",
     spelling=Spelling(

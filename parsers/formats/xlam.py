@@ -17,7 +17,7 @@ XLAM = Format(
             "```json [": BARE,
             "```json[": BARE,
             # The end of reasoning, for requests without a reasoning parser.
-            "</think>": State.START,
+            **{f"</think>{space}[": BARE for space in ("", " ", "\n", "\n\n", "\r\n")},
         },
         State.JSON_CALLS: {"</tool_call>": Jump.RETURN, "```": Jump.RETURN},
     },

@@ -60,13 +60,17 @@ WORKER_FLAGS = (
     "--postprocess-latency-ms",
     "--postprocess-stock-frontends",
 )
-# Dynamo's own flags, with its environment variables and defaults.
+# Dynamo's own flags, with its environment variables, defaults and choices, of which the first is
+# the default.
+RUNTIME_CHOICES = (
+    ("--discovery-backend", "DYN_DISCOVERY_BACKEND", ("etcd", "file", "kubernetes", "mem")),
+    ("--request-plane", "DYN_REQUEST_PLANE", ("tcp", "nats")),
+)
 RUNTIME_FLAGS = (
     ("--namespace", "DYN_NAMESPACE", "dynamo"),
-    ("--discovery-backend", "DYN_DISCOVERY_BACKEND", "etcd"),
-    ("--request-plane", "DYN_REQUEST_PLANE", "tcp"),
     ("--dyn-tool-call-parser", "DYN_TOOL_CALL_PARSER", None),
     ("--dyn-reasoning-parser", "DYN_REASONING_PARSER", None),
+    *((flag, variable, choices[0]) for flag, variable, choices in RUNTIME_CHOICES),
 )
 
 
@@ -140,6 +144,7 @@ def build_worker(
     flags: argparse.Namespace, metrics: WorkerMetrics
 ) -> tuple[ReplayWorker, ReplayModel]:
     """Build the worker, and the model that it registers. Raises `SetupError` for bad flags."""
+    check_runtime(flags)
     check_pace(flags)
     check_plain(flags)
     names = find_parsers(flags)
@@ -196,6 +201,16 @@ def choose_outputs(
         return RecordedRequests(files.tokenizer, read_recordings(flags.recordings)).find
     transcripts = read_transcripts(flags.transcripts)
     return RecordedOutputs(Recordings(files, transcripts, by_end=flags.match == "end")).find
+
+
+def check_runtime(flags: argparse.Namespace) -> None:
+    """Raise `SetupError` for a value that Dynamo's runtime does not know."""
+    for flag, variable, choices in RUNTIME_CHOICES:
+        value = getattr(flags, flag.removeprefix("--").replace("-", "_"))
+        if value not in choices:
+            raise SetupError(
+                f"{flag} {value!r} (or {variable}) must be one of {', '.join(choices)}."
+            )
 
 
 def check_pace(flags: argparse.Namespace) -> None:

@@ -52,6 +52,7 @@ TOOLS = [
     )
 ]
 QUESTION = "BACKEDGE-QUESTION"
+SAID = "BACKEDGE-ANSWER"
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>"}
 # The beginning of a marker that was cut off with the common part of two texts.
 CUT_MARKER = re.compile(r"[<\[◁][^>\]▷]*\Z")
@@ -100,8 +101,8 @@ OTHER_ANSWERS = {
 }
 
 
-def write_turns(source: str, calls: tuple[Call, ...]) -> list[str]:
-    """Return what a template writes for an answer of `calls`, from where the model begins."""
+def write_turns(source: str, calls: tuple[Call, ...], content: str = "") -> list[str]:
+    """Return what a template writes for an answer with calls, from where the model begins."""
     template = compile_template(source)
     parts = reads_content_parts(create_environment().parse(source))
     question = {
@@ -135,7 +136,7 @@ def write_turns(source: str, calls: tuple[Call, ...]) -> list[str]:
             }
             for number, call in enumerate(calls)
         ]
-        answer = {"role": "assistant", "content": "", "tool_calls": tool_calls}
+        answer = {"role": "assistant", "content": content, "tool_calls": tool_calls}
         prompt = render([], add_generation_prompt=True)
         turn = render([answer], add_generation_prompt=False)
         if prompt is None or turn is None:
@@ -145,6 +146,17 @@ def write_turns(source: str, calls: tuple[Call, ...]) -> list[str]:
         common = CUT_MARKER.sub("", turn[:length]) if length < len(prompt) else turn[:length]
         turns.append(turn[len(common) :])
     return turns
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_no_template_writes_more_line_breaks_before_a_call_than_its_format(name: str) -> None:
+    source = TEMPLATES[name].read_text(encoding="utf-8")
+    tools = detect_tool_calls(probe_template(source, SPECIAL)).format
+    if tools is None:
+        return
+    for turn in write_turns(source, (EMPTY,), content=SAID):
+        after = turn.partition(SAID)[2]
+        assert len(after) - len(after.lstrip()) <= tools.breaks_before_calls
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

@@ -166,7 +166,6 @@ UNSERVED = [
     ({}, {"preprocess_workers": 2}, "--dyn-preprocess-workers 2"),
     ({}, {"http_port": 99999}, "--http-port 99999: a port is at most 65535"),
     ({}, {"http_port": -1}, "--http-port -1: a port is at most 65535"),
-    ({}, {"http_host": "192.0.2.1", "http_port": 8000}, "--http-host 192.0.2.1: Cannot assign"),
 ]
 
 
@@ -235,8 +234,22 @@ def test_a_taken_port_ends_the_process(host):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(SystemExit, match=f"--http-port {port}.*already in use; choose"):
-            main.check_config(config(http_host=host, http_port=port))
-        main.check_config(config(http_port=port, interactive=True))
+            main.check_port(config(http_host=host, http_port=port))
+        main.check_port(config(http_port=port, interactive=True))
+
+
+def test_flags_are_checked_once_dynamo_has_parsed_them():
+    flags = main.FrontendFlags(TokenizerSelection("huggingface"), "auto", [])
+
+    def parse(fields, **configured):
+        parsed = (config(**configured), None, model_flags(**fields))
+        return main.with_checks(lambda: parsed, flags)() is parsed
+
+    assert parse({"tool_call_parser": "hermes"})
+    with pytest.raises(SystemExit, match="mean hermes"):
+        parse({"tool_call_parser": "hemes"})
+    with pytest.raises(SystemExit, match=r"--http-host 192\.0\.2\.1: Cannot assign"):
+        parse({}, http_host="192.0.2.1", http_port=8000)
 
 
 def test_the_runtime_that_dynamo_makes_is_kept():

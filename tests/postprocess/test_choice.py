@@ -300,6 +300,7 @@ class RaisingParsers(StreamParser):
     """Parsers that read anything together, and raise where the text says so."""
 
     name = "raising"
+    breaks_before_calls: int | None = None
     token_aligned, in_reasoning, reasoning_tokens = False, False, 0
 
     def shows_special_tokens(self, request: ParserRequest) -> bool:

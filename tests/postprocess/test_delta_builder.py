@@ -23,8 +23,8 @@ F = ToolCallStarted(0, "f", "call-f")
 G = ToolCallStarted(7, "g", "call-f")  # the parser repeats an id
 
 
-def build(events, *, trims=False, cut=False):
-    builder = DeltaBuilder(0, CALLS if trims else TEXT)
+def build(events, *, trims=False, cut=False, breaks=None):
+    builder = DeltaBuilder(0, CALLS if trims else TEXT, breaks)
     for event in events:
         builder.write(event)
     builder.finish("length" if cut else "stop", None, cut=cut)
@@ -80,6 +80,24 @@ WHITESPACE = [
 def test_whitespace_around_calls_is_dropped(events, expected):
     delta = aggregate_deltas(build(events, trims=True)).delta
     assert (delta.content, [call.function.name for call in delta.tool_calls]) == expected
+
+
+BREAKS = [
+    ([Content("a \n"), F], 0, "a \n"),
+    ([Content("a \n"), F], 1, "a "),
+    ([Content("a\n \n\n"), F], 1, "a\n \n"),
+    ([Content("a\n"), F], 2, "a"),
+    ([Content(" \n"), F], 0, None),
+    ([Content("a"), Reasoning("b"), Content(" \n"), F], 0, "a"),
+    ([Content("a\n"), F, Content(" \n"), G], 0, "a\n"),
+    ([Content("a\n"), F, Content("b\n"), G], 0, "a\nb\n"),
+]
+
+
+@pytest.mark.parametrize(("events", "breaks", "content"), BREAKS)
+def test_text_keeps_what_the_template_does_not_write_before_a_call(events, breaks, content):
+    delta = aggregate_deltas(build(events, trims=True, breaks=breaks)).delta
+    assert delta.content == content
 
 
 EXTRA_TEXT = ToolCallMalformed(0, "extra_text")

@@ -35,6 +35,7 @@ class Parser:
 
 class Parsers:
     name = "mine"
+    breaks_before_calls: int | None = None
 
     def __init__(self, *, builds=True):
         self.builds = builds

@@ -27,6 +27,7 @@ class Scripted:
 
 class Parsers:
     name = "scripted"
+    breaks_before_calls: int | None = None
 
     def __init__(self, events):
         self.events = events

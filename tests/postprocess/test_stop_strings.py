@@ -8,6 +8,7 @@ from tests.support import chunks, encode, params, run
 
 class Parsers:
     name = "ends reasoning in its last token"
+    breaks_before_calls: int | None = None
 
     def __init__(self, content):
         self.content = content

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("mkdocs", reason="the site's generator is in the extra `docs`")
 pytest.importorskip("material", reason="the site's theme is in the extra `docs`")
+from tests.cli.browser import browse, find_chromium
 from tools import docs_site
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +22,15 @@ FETCHED = re.compile(
     r"""<(?:link|script|img|iframe|source)\b[^>]*?\b(?:src|href)=["']?(?:https?:)?//[^"'\s>]+"""
     r"""|url\(["']?(?:https?:)?//[^)]+|@import[^;]+"""
 )
+
+
+# What is wider than the window, unless a box of its own scrolls.
+CLIPPED = """[...document.querySelectorAll('.md-content *')].filter(each => {
+  if (each.getBoundingClientRect().right <= innerWidth + 1) return false
+  for (let box = each; box instanceof Element; box = box.parentElement)
+    if (['auto', 'scroll'].includes(getComputedStyle(box).overflowX)) return false
+  return true
+}).map(each => each.outerHTML.slice(0, 80))"""
 
 
 def build(target: Path, *flags: str) -> subprocess.CompletedProcess[str]:
@@ -46,9 +56,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_users_menu_is_short() -> None:
     menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
-    users, _, others = menu.partition("  - Reference:")
+    users, _, others = menu.partition("\n  - Reference:\n")
+    assert users.startswith("  - Guide:\n")
     assert users.count(".md") <= 15
-    assert others.index("For contributors") > 0
+    assert "\n  - For contributors:\n" in others
 
 
 def test_every_page_is_there(site: Path) -> None:
@@ -69,8 +80,24 @@ def test_no_other_host_is_asked(site: Path) -> None:
     texts |= {path: path.read_text(encoding="utf-8") for path in site.rglob("*.css")}
     assert texts
     assert {path: found for path, text in texts.items() if (found := FETCHED.findall(text))} == {}
-    # The theme would fetch a library for these.
-    assert not [path for path, text in texts.items() if 'class="mermaid"' in text]
+
+
+def test_diagrams_are_drawn(site: Path) -> None:
+    text = (site / "add-a-format" / "index.html").read_text(encoding="utf-8")
+    assert text.count('aria-label="States: ') == 2
+    assert not [path for path in site.rglob("*.html") if "stateDiagram" in path.read_text()]
+
+
+def test_a_phone_shows_all(site: Path) -> None:
+    if (chromium := find_chromium()) is None:
+        pytest.skip("no Chromium here")
+    clipped = {}
+    with browse(chromium) as browser:
+        for page in [*sorted(site.glob("*/index.html")), site / "index.html"]:
+            browser.open(page, 390, 844)
+            assert browser.js("document.documentElement.scrollWidth") == 390, page
+            clipped[page.parent.name] = browser.js(CLIPPED)
+    assert {name: found for name, found in clipped.items() if found} == {}
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,7 @@ def count_tokens(sent: Sequence[Sent], index: int = 0) -> list[int]:
 
 class BrokenParsers:
     name = "broken"
+    breaks_before_calls: int | None = None
 
     def shows_special_tokens(self, request):
         return False

@@ -40,6 +40,7 @@ CONFIG: Any = SimpleNamespace(
     kv_cache_block_size=None,
     debug_perf=False,
     interactive=True,
+    http_port=0,
 )
 
 

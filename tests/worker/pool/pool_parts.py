@@ -37,6 +37,7 @@ class Parsers:
     """
 
     name = "misbehaving"
+    breaks_before_calls: int | None = None
 
     def __init__(self, counter, slow_s, nonsense):
         self.counter = counter

@@ -1,0 +1,244 @@
+"""A command line in which doctor finds no error passes the flag stage of its process, and one that
+the process refuses is an error of doctor.
+
+Each process runs by its own `main`, up to where Dynamo or an engine would start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import runpy
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+import pytest
+from backedge.base.engines import load_engine_module
+from backedge.base.errors import BackedgeError
+from backedge.cli.doctor.start import FRONTEND, check_frontend_command, check_worker_start
+from backedge.cli.doctor.worker_command import parse_worker_command
+from backedge.frontend import main as frontend
+from backedge.worker.engine_support import EngineSupport
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support import TINY_MODEL
+
+Stage = Callable[[Sequence[str]], bool]
+"""Whether a process passes its flag stage with these arguments."""
+
+MODEL = ("--model", str(TINY_MODEL))
+LIGHT = ("--tokenizer-backend", "huggingface")
+
+
+def passes(run: Callable[[], object]) -> bool:
+    with contextlib.redirect_stderr(io.StringIO()):
+        try:
+            run()
+        except (SystemExit, BackedgeError, ValueError) as error:
+            return isinstance(error, SystemExit) and not error.code
+    return True
+
+
+def find_errors(words: Sequence[str]) -> str:
+    """Return what doctor says against a command line."""
+    if FRONTEND in words:
+        found = check_frontend_command(words)
+    else:
+        try:
+            found = check_worker_start(parse_worker_command(words))
+        except BackedgeError as error:
+            return str(error)
+    return "\n".join(one.message for one in found if one.severity == "error")
+
+
+def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return a module that is afterwards as it was."""
+    module: ModuleType = pytest.importorskip(name)
+    for attribute, value in list(vars(module).items()):
+        monkeypatch.setattr(module, attribute, value)
+    return module
+
+
+@pytest.fixture
+def run_frontend(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    dynamo = load("dynamo.frontend.main", monkeypatch)
+    parse = dynamo.parse_args
+    monkeypatch.setattr(dynamo, "main", lambda: dynamo.parse_args())  # noqa: PLW0108 - replaced
+    monkeypatch.setattr("backedge.base.gc_freeze.pause", lambda: None)
+
+    def run(arguments: Sequence[str]) -> bool:
+        monkeypatch.setattr(dynamo, "parse_args", parse)
+        monkeypatch.setattr(sys, "argv", ["frontend", *arguments])
+        return passes(frontend.main)
+
+    return run
+
+
+@pytest.fixture
+def run_replay(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    pytest.importorskip("dynamo.common")
+    monkeypatch.setattr("uvloop.run", lambda started: started.close())
+
+    def run(arguments: Sequence[str]) -> bool:
+        monkeypatch.setattr(sys, "argv", ["replay", *arguments])
+        return passes(
+            lambda: runpy.run_module("backedge.testing.replay_worker", run_name="__main__")
+        )
+
+    return run
+
+
+@pytest.fixture
+def run_vllm(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    args = load("dynamo.vllm.args", monkeypatch)
+    load_engine_module("vllm", "worker").watch_arguments()
+    monkeypatch.setattr(EngineSupport, "replace", lambda *_: None)  # nothing of Dynamo's workers
+    return lambda arguments: passes(lambda: args.parse_args(list(arguments)))
+
+
+# Flags of a frontend, right and wrong
+OF_FRONTENDS = [
+    "--router-mode kv",
+    "--router-mode kw",
+    "--http-prt 3",
+    "--http-port 0",
+    "--http-port 99999",
+    "--http-port x",
+    "--tool-call-parser hermes",
+    "--tool-call-parser hemes",
+    "--reasoning-parser auto",
+    "--chat-template no.jinja",
+    "--postprocess-parsers linear",
+    "--postprocess-parsers native",
+    "--postprocess-latncy x",
+    "--tokenizer-module m",
+    "--tokenizer-backend python",
+    "--engine-factory nowhere:Engine",
+    "--engine-factory collections:OrderedDict",
+    "--prompt-cache-mb much",
+    "--keep-turns exact",
+    "--keep-turns all",
+    "--dyn-preprocess-workers 2",
+    "--dyn-chat-processor rust",
+    "--postprocess-record a:2",
+    "--interactive",
+    "--kserve-grpc-server",
+    "--migration-limit -1",
+    "--vllm-processing",
+    "stray",
+]
+OF_REPLAY_WORKERS = [
+    "--tool-call-parser hermes",
+    "--tool-call-parser hemes",
+    "--reasoning-parser qwen3",
+    "--reasoning-parser auto",
+    "--tol-call-parser hermes",
+    "--postprocess-parsers linear",
+    "--postprocess-parsers lineal",
+    "--tokens-per-chunk 0",
+    "--tokens-per-second -1",
+    "--plain",
+    "--recordings no.jsonl",
+    "--transcripts nowhere",
+    "--tokenizer-backend python",
+    "--tokenizer-module no_such_module --tokenizer-class C",
+    "--postprocess-record a:2",
+    "--postprocess-latency-ms content=1",
+    "--postprocess-latency-ms content=fast",
+    "--match begin",
+    "--discovery-backend zookeper",
+    "--request-plane udp",
+    "--model nowhere",
+    "stray",
+]
+ALL = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.mark.parametrize("flag", OF_FRONTENDS)
+def test_a_frontend_and_doctor_refuse_the_same_flag(run_frontend: Stage, flag: str) -> None:
+    arguments = [*LIGHT, *flag.split()]
+    assert run_frontend(arguments) == (not find_errors(["-m", FRONTEND, *arguments]))
+
+
+@ALL
+@given(st.lists(st.sampled_from(OF_FRONTENDS), min_size=2, max_size=4))
+def test_a_frontend_and_doctor_refuse_the_same(run_frontend: Stage, flags: list[str]) -> None:
+    arguments = [*LIGHT, *" ".join(flags).split()]
+    assert run_frontend(arguments) == (not find_errors(["-m", FRONTEND, *arguments]))
+
+
+@ALL
+@given(st.lists(st.sampled_from(OF_REPLAY_WORKERS), max_size=3))
+def test_a_replay_worker_and_doctor_refuse_the_same(run_replay: Stage, flags: list[str]) -> None:
+    arguments = " ".join(flags).split()
+    words = ["-m", "backedge.worker.replay", *arguments]
+    assert run_replay(arguments) == (not find_errors(words))
+
+
+# Flags of a vLLM worker with the post-processing of its own engine: whether they are taken, and
+# part of what doctor says.
+OF_VLLM = [
+    ("--max-model-len 32k --enable-prefix-caching", ""),
+    ("--postprocess-latency lowest --tool-call-parser auto --reasoning-parser auto", ""),
+    ("--router-mode kv --router-temperature 0.5 --namespace n", ""),
+    ("--kv-transfer-config.kv_role kv_both -O3 --hf-overrides.a 1", ""),
+    ("--block-size 64 --postprocess-parsers native", ""),
+    ("--max-model-ln 3", "did you mean --max-model-len?"),
+    ("--served-modell-name m", "did you mean --served-model-name?"),
+    ("--max-model-len many", "--max-model-len"),
+    ("--discovery-backend zookeper", "invalid choice: 'zookeper'"),
+    ("--vllm-procesing", "did you mean --vllm-processing?"),
+    ("--dtype flot16", "did you mean float16?"),
+    ("--postprocess-parsers linnear", "did you mean linear?"),
+    ("--postprocess-workers -1", "--postprocess-workers"),
+    ("--tensor-parallel-size", "expected"),
+    ("--tool-call-parser hemes", "did you mean hermes?"),
+    ("--reasoning-parser nope", "'nope' is not known"),
+    ("--dyn-tool-call-parser nope", "invalid choice: 'nope'"),
+    ("--tool-parser-plugin /nowhere.py", "--tool-parser-plugin '/nowhere.py' cannot be"),
+    ("--use-vllm-tokenizer", "--use-vllm-tokenizer makes the worker answer with text"),
+    ("--tokenizer-backend python", "needs --tokenizer-module"),
+    ("--tokenizer-module m", "which is not set"),
+    ("--postprocess-record a:2", "must be from 0 to 1"),
+    ("--postprocess-detokenizer native --tokenizer-backend huggingface", "omit one of the two"),
+    ("--headless --disaggregation-mode prefil", "did you mean prefill?"),
+    ("--multimodal-worker --route-to-encoder", "unrecognized"),
+]
+
+
+@pytest.mark.parametrize(("flags", "part"), OF_VLLM)
+def test_a_vllm_worker_and_doctor_refuse_the_same(run_vllm: Stage, flags: str, part: str) -> None:
+    arguments = [*MODEL, "--vllm-processing", *flags.split()]
+    errors = find_errors(["-m", "dynamo.vllm", *arguments])
+    assert run_vllm(arguments) == (not part)
+    assert part in errors
+    assert bool(errors) == bool(part)
+
+
+def test_a_tokenizer_of_ones_own_is_imported() -> None:
+    words = [*MODEL, "--vllm-processing", "--tokenizer-backend", "python"]
+    words += ["--tokenizer-module", "no_such_module", "--tokenizer-class", "C"]
+    assert "No module named 'no_such_module'" in find_errors(["-m", "dynamo.vllm", *words])
+
+
+SIDECAR = ("-m", "backedge.worker.sidecar", *MODEL, "--engine")
+
+
+@pytest.mark.parametrize(
+    ("flags", "part"),
+    [
+        ("grpc://127.0.0.1:1 --vllm-processing --tool-call-parser hermes", ""),
+        ("grpc://127.0.0.1:1 --sglang-processing --postprocess-latency lowest", ""),
+        ("127.0.0.1:1 --vllm-processing", "is not grpc://HOST:PORT"),
+        ("grpc://h:1", "one of the arguments --vllm-processing --sglang-processing is required"),
+        ("grpc://h:1 --vllm-processing --engine-timeout-s soon", "--engine-timeout-s"),
+        ("grpc://h:1 --vllm-processing --postprocess-latncy x", "did you mean --postprocess-lat"),
+    ],
+)
+def test_a_worker_beside_an_engine(flags: str, part: str) -> None:
+    pytest.importorskip("smg_grpc_proto")
+    errors = find_errors([*SIDECAR, *flags.split()])
+    assert part in errors
+    assert bool(errors) == bool(part)
