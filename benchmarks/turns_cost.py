@@ -44,8 +44,8 @@ OWN, OTHER = "this checkout", "the other checkout"
 MODES = (OFF, "reasoning", "exact")
 US_PER_S = 1e6
 # Answers of these numbers of tokens; the difference is the cost per token.
-SHORT, LONG = 8, 408
-SHORT_REQUESTS, LONG_REQUESTS = 16, 4
+SHORT, LONG = 8, 2008
+SHORT_REQUESTS, LONG_REQUESTS = 16, 2
 WARM_UP = 3
 CALL = '<tool_call>\n{"name":"f","arguments":{"a":1}}\n</tool_call>'
 END = "<|im_end|>"

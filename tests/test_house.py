@@ -101,7 +101,7 @@ def complexity(function: ast.AST) -> int:
     return count
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
+@pytest.mark.parametrize("path", [*SOURCES, *(ROOT / "deploy").rglob("*.py")], ids=relative)
 def test_functions_are_simple_and_lines_are_short(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for node in ast.walk(ast.parse(text)):

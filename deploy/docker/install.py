@@ -92,12 +92,7 @@ def check(before: Mapping[str, str], after: Mapping[str, str], path: Iterable[st
     before, after: versions by package. path: the folders to search for Backedge.
     Raises `InstallError`.
     """
-    changed = [
-        f"{name} from {version} to {after.get(name, 'nothing')}"
-        for name, version in before.items()
-        if name != NAME and after.get(name) != version
-    ]
-    if changed:
+    if changed := find_changed(before, after):
         raise InstallError(f"the installation changed {', '.join(changed)}")
     found = next(iter(importlib.metadata.distributions(name=NAME, path=list(path))), None)
     if found is None:
@@ -110,6 +105,15 @@ def check(before: Mapping[str, str], after: Mapping[str, str], path: Iterable[st
     if missing:
         raise InstallError(f"{NAME} {found.version} has no entry point for {', '.join(missing)}")
     print(f"install: {NAME} {found.version} fits; {len(before)} packages are unchanged")
+
+
+def find_changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return the packages that the installation has changed, Backedge aside."""
+    return [
+        f"{name} from {version} to {after.get(name, 'nothing')}"
+        for name, version in before.items()
+        if name != NAME and after.get(name) != version
+    ]
 
 
 def find_unmet(requirements: Iterable[str], versions: Mapping[str, str]) -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from backedge.base.limits import (
     MAX_FETCHED_TURNS,
+    MAX_TURN_BYTES,
     MAX_WAITING_TURN_BYTES,
     MAX_WAITING_TURNS,
     TURN_LOOKUP_MS,
@@ -23,7 +24,7 @@ from backedge.frontend.request.chat_request import ChatRequest
 from backedge.frontend.turns import shared_turns
 from backedge.frontend.turns.conversation import digest_conversation
 from backedge.frontend.turns.flags import TurnSettings
-from backedge.frontend.turns.shared_turns import SharedTurns, seal, unseal
+from backedge.frontend.turns.shared_turns import SharedTurns, name_in_store, seal, unseal
 from backedge.frontend.turns.turn_store import Turn
 from hypothesis import given
 from hypothesis import strategies as st
@@ -316,6 +317,41 @@ def answer_all(listener: socket.socket, reply: bytes) -> None:
             connection.sendall(reply)
         except OSError:
             return
+
+
+def test_a_name_in_the_server_does_not_tell_the_digest() -> None:
+    name = name_in_store(KEY)
+    assert KEY not in name
+    assert KEY.hex().encode() not in name
+    assert name != name_in_store(OTHER)
+
+
+@pytest.mark.parametrize(("pause_s", "count"), [(1000.0, 1), (0.0, 3)])
+def test_a_server_that_has_failed_is_left_alone(
+    pause_s: float, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    async def fail(*arguments: object) -> None:
+        asked.append(arguments)
+        raise ConnectionError
+
+    async def run() -> None:
+        shared = SharedTurns(f"redis://{LOOPBACK}:1/0", 60)
+        for _ in range(3):
+            assert await shared.fetch([KEY]) == {}
+        await shared.close()
+
+    monkeypatch.setattr(shared_turns, "PAUSE_S", pause_s)
+    monkeypatch.setattr("redis.asyncio.Redis.mget", fail)
+    asyncio.run(run())
+    assert len(asked) == count
+
+
+def test_a_small_value_does_not_become_a_large_turn() -> None:
+    value = seal(KEY, Turn("x" * 2 * MAX_TURN_BYTES))
+    assert len(value) < MAX_TURN_BYTES
+    assert unseal(KEY, value) is None
 
 
 @given(st.binary(max_size=200))

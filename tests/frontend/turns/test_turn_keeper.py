@@ -1,7 +1,9 @@
 """What clients drop of an answer is restored, exactly or not at all."""
 
+import msgspec
 import pytest
 from backedge.base.json_types import JsonObject
+from backedge.engines.transformers.frontend import HuggingFacePrompts
 from backedge.frontend.turns import turn_store
 from backedge.frontend.turns.flags import TurnSettings
 from backedge.postprocess.messages import KEY, PostprocessParams, read
@@ -15,7 +17,7 @@ from tests.frontend.turns.conversations import (
     drop_reasoning,
     result_of,
 )
-from tests.support import encode
+from tests.support import encode, tiny_tokenizer
 
 EXACT = TurnSettings("exact")
 REASONING = TurnSettings("reasoning")
@@ -280,3 +282,41 @@ def test_an_answer_that_is_too_large_is_counted(monkeypatch):
     agent = Agent(EXACT)
     agent.ask([QUESTION], CALLING)
     assert (agent.counts.kept, missed(agent)) == (0, {"size": 1})
+
+
+def replace_text(prompt, old, new):
+    text = tiny_tokenizer().decode(prompt.token_ids, skip_special_tokens=False)
+    return msgspec.structs.replace(prompt, token_ids=encode(text.replace(old, new, 1)))
+
+
+def add_image(prompt):
+    fields = msgspec.structs.replace(prompt.engine_fields, multi_modal_data={"image_url": []})
+    return msgspec.structs.replace(prompt, engine_fields=fields)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda prompt, _: replace_text(prompt, '"a": 1', '"a": 2'), "answer"),
+        (lambda prompt, count: replace_text(prompt, "# Tools", f"# {count} messages"), "prompt"),
+        (lambda prompt, _: add_image(prompt), "media"),
+    ],
+)
+def test_a_prompt_that_differs_costs_the_token_ids(change, reason, monkeypatch):
+    render = HuggingFacePrompts.__call__
+    monkeypatch.setattr(
+        HuggingFacePrompts,
+        "__call__",
+        lambda self, request: change(render(self, request), len(request.messages)),
+    )
+    agent = Agent(EXACT)
+    go_on(agent)
+    assert (agent.counts.restored, agent.counts.spliced) == (1, 0)
+    assert agent.counts.missed[reason] > 0
+
+
+def test_an_answer_without_a_token_that_ends_it_gives_its_reasoning_alone():
+    agent = Agent(EXACT)
+    go_on(agent, end="")
+    assert (agent.counts.restored, agent.counts.spliced) == (1, 0)
+    assert missed(agent) == {"end": 1}
