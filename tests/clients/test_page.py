@@ -28,6 +28,17 @@ def find_version(package: str) -> str:
     return found
 
 
+def test_every_client_is_installed_by_its_digest() -> None:
+    pins = re.compile(r"^[\w.-]+(?:\[.*\])?==\S+", re.MULTILINE)
+    lock = (HERE / "requirements.lock").read_text()
+    assert pins.findall(lock) == pins.findall((HERE / "requirements.txt").read_text())
+    assert len(re.findall(r"==\S+ \\\n    --hash=sha256:", lock)) == len(pins.findall(lock))
+    wanted = json.loads((HERE / "vercel" / "package.json").read_text())["dependencies"]
+    packages = json.loads((HERE / "vercel" / "package-lock.json").read_text())["packages"]
+    assert packages.pop("")["dependencies"] == wanted
+    assert all(package["integrity"].startswith("sha512-") for package in packages.values())
+
+
 def write_row(client: type[ClientAdapter]) -> str:
     cells = (
         client.label,
