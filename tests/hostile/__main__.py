@@ -193,6 +193,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--requests", type=int, default=1500, help="random ones for each edge")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    parser.add_argument("--edges", nargs="+", choices=tuple(BACKENDS), default=tuple(BACKENDS))
     flags = parser.parse_args()
     bodies = build_bodies(flags.requests, flags.seed)
     write(f"seed {flags.seed}")
@@ -200,8 +201,8 @@ def main() -> int:
     failed = False
     with tempfile.TemporaryDirectory() as folder, Stack(Path(folder)) as stack:
         stack.replay(*PARSERS, "--tokens-per-second", "50", "--postprocess-latency", "lowest")
-        for edge, selection in BACKENDS.items():
-            frontend = stack.frontend(*PARSERS, *selection, **ON_PATH)
+        for edge in flags.edges:
+            frontend = stack.frontend(*PARSERS, *BACKENDS[edge], **ON_PATH)
             stack.wait_for_model(frontend)
             row = attack(edge, frontend, bodies)
             frontend.terminate()
