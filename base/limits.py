@@ -88,10 +88,10 @@ MAX_STEP_S = 2.0
 """seconds: a step of transformers' own parser in a command or a batch
 | the answer goes on without its parser"""
 ANSWER_TIMEOUT_S = 10.0
-"""seconds: an answer to `backedge doctor`, from its first byte to its last
-| it is reported as missing"""
+"""seconds: all answers to `backedge doctor`, and to `replay --url` beyond the recorded time
+| they are reported as missing"""
 REPLAY_TIMEOUT_S = 600.0
-"""seconds: the same for `backedge replay --url` | an error"""
+"""seconds: all answers to `backedge replay --url` | an error"""
 ANSWER_SILENCE_S = 10.0
 """seconds: silence of a server that has not answered either of them completely | the same"""
 # The metrics of a large fleet take some megabytes.

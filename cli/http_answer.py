@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from http.client import HTTPException
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, TypeVar
@@ -24,13 +28,39 @@ class Answer(NamedTuple):
     body: bytes
 
 
-def fetch(url: str, body: bytes | None = None, timeout_s: float = ANSWER_TIMEOUT_S) -> Answer:
+class Patience:
+    """How long a command waits for servers, for all answers together.
+
+    seconds: as told to the user. left_s: what is left of them.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = self.left_s = seconds
+
+
+_PATIENCE: ContextVar[Patience | None] = ContextVar("_PATIENCE", default=None)
+
+
+@contextmanager
+def waiting_at_most(seconds: float) -> Iterator[None]:
+    """Let all answers together take `seconds`."""
+    token = _PATIENCE.set(Patience(seconds))
+    try:
+        yield
+    finally:
+        _PATIENCE.reset(token)
+
+
+def fetch(url: str, body: bytes | None = None) -> Answer:
     """Return the answer to a GET, or to a POST of the JSON `body`.
 
-    timeout_s: for the whole answer. Raises `SetupError` without an answer within the bounds.
+    Raises `SetupError` without an answer within the bounds.
     """
     if not url.startswith(("http://", "https://")):
         raise SetupError(f"{url!r} is not a URL; it must begin with http:// or https://.")
+    patience = _PATIENCE.get() or Patience(ANSWER_TIMEOUT_S)
+    if patience.left_s <= 0:
+        raise SetupError(f"{url} is not asked: others have not answered within the time.")
     found: SimpleQueue[Answer | Exception] = SimpleQueue()
 
     def run() -> None:
@@ -41,10 +71,14 @@ def fetch(url: str, body: bytes | None = None, timeout_s: float = ANSWER_TIMEOUT
 
     # A timeout of the socket starts anew with each byte, so the answer is waited for elsewhere.
     threading.Thread(target=run, daemon=True).start()
+    began = time.monotonic()
     try:
-        answer = found.get(timeout=timeout_s)
+        answer = found.get(timeout=patience.left_s)
     except Empty:
-        raise SetupError(f"{url} has not answered completely within {timeout_s:g} s.") from None
+        patience.left_s = 0.0
+        told = f"{url} has not answered completely within {patience.seconds:g} s"
+        raise SetupError(f"{told}, with all that was asked before.") from None
+    patience.left_s -= time.monotonic() - began
     if isinstance(answer, Exception):
         raise SetupError(f"{url} does not answer ({shorten(str(answer))}).") from answer
     if len(answer.body) > MAX_ANSWER_BYTES:

@@ -101,6 +101,8 @@ ENVIRONMENT = {
     # Dynamo waits this long for a stream's first chunk before it commits to HTTP 200, so errors
     # before the first chunk are HTTP errors for streams as well.
     "DYN_HTTP_PRE_COMMIT_ERROR_PEEK_MS": "500",
+    # Dynamo's own 45 MB of small values stop all streams for a second while they are converted.
+    "DYN_HTTP_BODY_LIMIT_MB": "16",
     # vLLM's validation takes a tenth of the time of pydantic's.
     "DYN_VLLM_SKIP_REQUEST_VALIDATION": "0",
     # Each prompt is tokenized in one thread: the other cores serve streams and other prompts.

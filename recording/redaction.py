@@ -10,6 +10,7 @@ and brackets in the same order.
 from __future__ import annotations
 
 import builtins
+import functools
 import inspect
 import re
 import time
@@ -22,6 +23,8 @@ from ..base.json_schema import JSON_TYPES, Holds, replace_nested
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_SEARCHED
 from ..parsers.base import ParserNames
+from ..parsers.linear_parsers import NONEMPTY
+from ..parsers.parser_lookup import known_formats
 from ..postprocess.messages import ChoiceDelta, Delta, FunctionDelta, PostprocessParams
 from ..postprocess.messages import ToolCallDelta as CallDelta
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
@@ -111,6 +114,13 @@ def find_short_tokens(detokenizers: DetokenizerFactory) -> dict[bytes, int]:
         if len(raw) == 1 or (is_short and text.encode() == raw):
             found.setdefault(raw, token_id)
     return found
+
+
+@functools.cache
+def known_switches() -> frozenset[str]:
+    """Return the template's variables that any format reads."""
+    formats = [entry.reasoning for entry in known_formats().values()]
+    return frozenset({NONEMPTY}.union(*(each.thinking_flags for each in formats if each)))
 
 
 class RequestRedactor:
@@ -283,10 +293,11 @@ def measure_texts(delta: ChoiceDelta) -> list[int]:
 def redact_params(params: PostprocessParams) -> PostprocessParams:
     """Return `params` in the form that a redacted recording may hold.
 
-    Stop strings are kept. Logprobs and token ids of deltas are not requested, since the tokens
-    are replaced.
+    Stop strings are kept, and the template's variables that formats read. Logprobs and token ids of
+    deltas are not requested, since the tokens are replaced.
     """
     parser = params.parser
+    switches = known_switches()
     return msgspec.structs.replace(
         params,
         logprobs=None,
@@ -298,7 +309,7 @@ def redact_params(params: PostprocessParams) -> PostprocessParams:
             chat_template_kwargs={
                 name: value
                 for name, value in parser.chat_template_kwargs.items()
-                if value is None or isinstance(value, bool | int | float)
+                if name in switches and (value is None or isinstance(value, bool | int | float))
             },
         ),
     )
@@ -315,15 +326,19 @@ def redact_tool(tool: JsonObject) -> JsonObject:
     return {"type": "function", "function": kept}
 
 
-def redact_schema(schema: object) -> object:
-    """Reduce a JSON schema to names and types; the values it allows become their types."""
+def redact_schema(schema: object, root: object = None) -> object:
+    """Reduce a JSON schema to names and types; the values it allows become their types.
+
+    root: the whole schema; None if `schema` is it.
+    """
     if not isinstance(schema, dict):
         return schema if isinstance(schema, bool) else {}
-    kept = _keep_types(schema)
+    root = root or schema
+    kept = _keep_types(schema) | _keep_links(schema, root)
     for keyword, holds in KEPT_HOLDERS.items():
         found = schema.get(keyword)
         if keyword in schema and isinstance(found, _CONTAINERS.get(holds, object)):
-            kept[keyword] = replace_nested(found, holds, redact_schema)
+            kept[keyword] = replace_nested(found, holds, lambda part: redact_schema(part, root))
     return kept
 
 
@@ -336,10 +351,10 @@ def _keep_types(schema: JsonObject) -> JsonObject:
     known = known or _name_types(schema)
     if known:
         kept["type"] = known if isinstance(types, list) or len(known) > 1 else known[0]
-    return kept | _keep_links(schema)
+    return kept
 
 
-def _keep_links(schema: JsonObject) -> JsonObject:
+def _keep_links(schema: JsonObject, root: object) -> JsonObject:
     """Return what names declared properties or other parts of the schema."""
     kept: JsonObject = {}
     if isinstance(nullable := schema.get("nullable"), bool):
@@ -348,9 +363,24 @@ def _keep_links(schema: JsonObject) -> JsonObject:
     declared = properties if isinstance(properties, dict) else {}
     if isinstance(required := schema.get("required"), list):
         kept["required"] = [name for name in required if isinstance(name, str) and name in declared]
-    if isinstance(reference := schema.get("$ref"), str) and reference.startswith("#"):
+    if isinstance(reference := schema.get("$ref"), str) and _is_kept(reference, root):
         kept["$ref"] = reference
     return kept
+
+
+def _is_kept(reference: str, root: object) -> bool:
+    """Whether a reference leads to a part of the schema that is kept; others may be any words."""
+    start, *names = reference.split("/")
+    part, holds = root, None
+    for name in (each.replace("~1", "/").replace("~0", "~") for each in names):
+        if isinstance(part, list):
+            part, holds = dict(zip(map(str, range(len(part))), part, strict=True)), Holds.LIST
+        if not isinstance(part, dict) or name not in part:
+            return False
+        if holds not in _CONTAINERS and name not in KEPT_HOLDERS:
+            return False
+        part, holds = part[name], None if holds in _CONTAINERS else KEPT_HOLDERS[name]
+    return start == "#"
 
 
 def _name_types(schema: JsonObject) -> list[str]:

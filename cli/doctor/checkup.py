@@ -9,8 +9,10 @@ import click
 from typing_extensions import override
 
 from ...base.errors import SetupError
+from ...base.limits import ANSWER_TIMEOUT_S
 from ...base.terminal import print_json, print_text
 from ...parsers.api import Engine
+from ..http_answer import waiting_at_most
 from .discovery import FleetWorker, read_fleet
 from .findings import Finding, build_report, show_finding
 from .fleet import check_frontend, check_system_port, check_workers
@@ -169,10 +171,12 @@ def command(ctx: click.Context, /, *, as_json: bool, **flags: Any) -> None:
     installed.
     """
     findings = []
-    for finding in examine_all(Target(command_line=ctx.meta.get(COMMAND_LINE, []), **flags)):
-        findings.append(finding)
-        if not as_json:  # at once, because an engine's import takes a minute
-            print_text(*show_finding(finding))
+    target = Target(command_line=ctx.meta.get(COMMAND_LINE, []), **flags)
+    with waiting_at_most(ANSWER_TIMEOUT_S):
+        for finding in examine_all(target):
+            findings.append(finding)
+            if not as_json:  # at once, because an engine's import takes a minute
+                print_text(*show_finding(finding))
     report = build_report(findings)
     if as_json:
         print_json(report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -32,8 +32,9 @@ from ...recording.rerun import (
     rerun,
 )
 from ..completion import complete_reasoning, complete_tool
+from ..http_answer import waiting_at_most
 from ..load_model import LoadedModel, ParserChoice
-from .live import as_live, ask
+from .live import as_live, ask, find_timeout
 from .minimize import Minimal, minimize_request
 
 PROGRAM = "backedge replay"
@@ -173,15 +174,20 @@ def replay_all(files: Sequence[Path], options: Options) -> list[int]:
         check_comparable(recording)
     if options.minimize is not None:
         return [*codes, minimize_one(recordings, options, options.minimize)]
+    with waiting_at_most(find_timeout(recordings)):
+        return [*codes, *_replay_each(recordings, options)]
+
+
+def _replay_each(recordings: Sequence[Recording], options: Options) -> Iterator[int]:
+    """Replay each request, print the result, and yield its exit code."""
     models: dict[str, LoadedModel] = {}
     for recording in recordings:
         path = recording.model.path
         model = models[path] = models.get(path) or LoadedModel(recording.model, options.model)
         model.recorded = recording.model
         result = replay_one(recording, model, options)
-        codes.append(EQUAL if result.equal else DIFFERENT)
         _print(result, describe(result), as_json=options.as_json)
-    return codes
+        yield EQUAL if result.equal else DIFFERENT
 
 
 def check_comparable(recording: Recording) -> None:

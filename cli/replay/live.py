@@ -8,20 +8,21 @@ which the worker finds the tokens. Everything else is the production code.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 
 import msgspec
 
 from ...base.errors import SetupError, shorten
 from ...base.json_types import JsonObject
-from ...base.limits import REPLAY_TIMEOUT_S
+from ...base.limits import ANSWER_TIMEOUT_S, REPLAY_TIMEOUT_S
 from ...postprocess.messages import ChoiceDelta, Delta, FunctionDelta, ToolCallDelta
 from ...recording.comparison import Given
 from ...recording.recording import Recording
 from ..http_answer import decode_json, fetch
 
 _DATA, _DONE = b"data: ", b"[DONE]"
+MS_PER_S = 1000
 
 
 class _Function(msgspec.Struct):
@@ -106,11 +107,17 @@ def ask(recording: Recording, url: str) -> list[Given]:
     """
     address = url.rstrip("/") + "/v1/chat/completions"
     body = json.dumps(build_request(recording)).encode()
-    answer = fetch(address, body, REPLAY_TIMEOUT_S)
+    answer = fetch(address, body)
     if answer.status != HTTPStatus.OK:
         said = answer.body.decode(errors="replace")
         raise SetupError(f"{address} answered {answer.status}: {shorten(said)}")
     return list(read_events(answer.body))
+
+
+def find_timeout(recordings: Sequence[Recording]) -> float:
+    """Return how many seconds the answers of a running stack may take: as long as the recorded."""
+    recorded_s = sum(each.chunks[-1].at_ms for each in recordings if each.chunks) / MS_PER_S
+    return min(ANSWER_TIMEOUT_S + recorded_s, REPLAY_TIMEOUT_S)
 
 
 def read_events(body: bytes) -> Iterator[Given]:

@@ -17,9 +17,9 @@ from typing import Literal
 
 import msgspec
 
+from ...base import limits
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject, decode_json
-from ...base.limits import MAX_OPTIONS
 from ...guided.guided_request import GuidedRequest, decode_request
 from ...templates.chat_template import join_reasoning
 from ..turns.flags import TurnMode
@@ -167,11 +167,30 @@ def _count_characters(content: object) -> int:
     return 0
 
 
+_VARIABLES = ("chat_template_kwargs", "values", limits.MAX_TEMPLATE_VALUES)
+# Fields whose entries are decoded one by one, which holds the interpreter's lock.
+LONGEST = {
+    "messages": ("messages", "messages", limits.MAX_MESSAGES),
+    "tools": ("tools", "tools", limits.MAX_TOOLS),
+    "stop": ("stop", "strings", limits.MAX_STOPS),
+    "stop_token_ids": ("stop_token_ids", "tokens", limits.MAX_STOP_TOKEN_IDS),
+    "chat_template_kwargs": _VARIABLES,
+    "chat_template_args": _VARIABLES,
+}
+
+
 def decode_chat_request(raw: JsonObject) -> ChatRequest:
     """Return the typed request. raw: in OpenAI's form; kept as `ChatRequest.raw`, not copied.
 
-    Raises `RequestError` with the JSON path of a missing field or of a value of a wrong type.
+    Raises `RequestError` with the JSON path of a missing field or of a value of a wrong type, and
+    for a field that has too many entries: these are not looked at.
     """
+    for name, (field, unit, limit) in LONGEST.items():
+        if name not in raw:
+            continue
+        entries = raw[name]
+        if isinstance(entries, list | dict) and len(entries) > limit:
+            raise RequestError.too_many(field, len(entries), unit, limit)
     return decode_request(raw, ChatRequest)
 
 
@@ -253,9 +272,9 @@ def _move_stop_token_ids(request: ChatRequest) -> None:
 
 
 def _decode_options(given: object) -> JsonObject:
-    if isinstance(given, str) and len(given) > MAX_OPTIONS:
+    if isinstance(given, str) and len(given) > limits.MAX_OPTIONS:
         raise RequestError.too_many(
-            f"metadata.{METADATA_KEY}", len(given), "characters", MAX_OPTIONS
+            f"metadata.{METADATA_KEY}", len(given), "characters", limits.MAX_OPTIONS
         )
     try:
         value = decode_json(given) if isinstance(given, str) else given

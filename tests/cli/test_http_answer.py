@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
 from backedge.base.errors import SetupError
+from backedge.base.limits import ANSWER_TIMEOUT_S, REPLAY_TIMEOUT_S
 from backedge.cli import http_answer
 from backedge.cli.doctor import checkup, discovery
 from backedge.cli.http_answer import decode_json, fetch
 from backedge.cli.replay import live
 from backedge.cli.replay.live import ask
+from click.testing import CliRunner
 
 from tests.cli.doctor.fleets import serve
 from tests.cli.liars import LIES, lie
@@ -22,9 +25,8 @@ TOO_LATE_S = 5
 
 @pytest.fixture(autouse=True)
 def _short_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The default of `timeout_s` is bound already.
-    monkeypatch.setattr(fetch, "__defaults__", (None, TIMEOUT_S))
-    monkeypatch.setattr(live, "REPLAY_TIMEOUT_S", TIMEOUT_S)
+    for module in (http_answer, checkup):
+        monkeypatch.setattr(module, "ANSWER_TIMEOUT_S", TIMEOUT_S)
     monkeypatch.setattr(http_answer, "MAX_ANSWER_BYTES", 2**21)
 
 
@@ -50,6 +52,26 @@ def test_a_lie_is_a_finding_of_doctor(name: str) -> None:
         findings = list(checkup.examine_all(target))
     assert {"frontend", "worker"} <= {finding.topic for finding in findings}
     assert time.monotonic() - began < TOO_LATE_S
+
+
+@pytest.mark.parametrize("name", ["silence", "a drip", "a drip of headers"])
+def test_a_command_waits_once_however_many_servers_lie(name: str) -> None:
+    with lie(LIES[name]) as url:
+        workers = [word for _ in range(5) for word in ("--worker", url)]
+        result = CliRunner().invoke(checkup.command, [url, "--discovery", url, *workers, "--json"])
+    said = [finding["message"] for finding in json.loads(result.output)["findings"]]
+    waited = [text for text in said if "has not answered completely" in text]
+    unasked = [text for text in said if "is not asked" in text]
+    assert len(waited) == 1
+    assert len(unasked) == 6
+
+
+def test_a_replay_waits_as_long_as_its_recordings_took() -> None:
+    assert live.find_timeout([]) == ANSWER_TIMEOUT_S
+    recording = call()
+    recorded_s = recording.chunks[-1].at_ms / 1000
+    assert live.find_timeout([recording] * 3) == ANSWER_TIMEOUT_S + 3 * recorded_s
+    assert live.find_timeout([recording] * 10**6) == REPLAY_TIMEOUT_S
 
 
 def test_bounds_and_status() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
+from backedge.parsers.linear_parsers import NONEMPTY
 from backedge.parsers.parser_lookup import reasoning_format, tool_format
 from backedge.postprocess import ChoiceDelta, Chunk, Postprocessor
 from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
@@ -430,9 +431,17 @@ SCHEMA = {
         "days": {"type": "integer", "default": 7, "const": 12},
         "kind": {"type": "secret", "examples": ["secret"]},
         "any": True,
+        "a/b": {},
     },
     "required": ["city", "secret", 5],
-    "anyOf": [{"$ref": "secret"}, {"$ref": "#/$defs/Part"}, "secret"],
+    "anyOf": [
+        *({"$ref": "secret"}, {"$ref": "#/$defs/Part"}, "secret", {"$ref": "#"}),
+        *({"$ref": "#secret"}, {"$ref": "#/$defs/Secret"}, {"$ref": "#/title/secret"}),
+        *({"$ref": "#/anyOf/1"}, {"$ref": "#/anyOf/99"}, {"$ref": "#/properties/a~1b"}),
+        {"$ref": "#/examples/secret"},
+    ],
+    "examples": {"secret": {}},
+    "$defs": {"Part": {"type": "string", "pattern": "secret"}},
     "additionalProperties": {"const": {"secret": [1.5, "secret"]}},
 }
 REDACTED = {
@@ -442,8 +451,13 @@ REDACTED = {
         "days": {"type": "integer"},
         "kind": {},
         "any": True,
+        "a/b": {},
     },
-    "anyOf": [{}, {"$ref": "#/$defs/Part"}, {}],
+    "anyOf": [
+        *({}, {"$ref": "#/$defs/Part"}, {}, {"$ref": "#"}, {}, {}, {}),
+        *({"$ref": "#/anyOf/1"}, {}, {"$ref": "#/properties/a~1b"}, {}),
+    ],
+    "$defs": {"Part": {"type": "string"}},
     "additionalProperties": {"type": "object"},
     "required": ["city"],
 }
@@ -485,10 +499,13 @@ def test_nothing_is_asked_for_that_names_tokens() -> None:
         return_token_ids=True,
         return_tokens_as_token_ids=True,
         stop=["END"],
-        parser=ParserRequest(chat_template_kwargs={"thinking": True, "who": "secret", "n": 2}),
+        parser=ParserRequest(
+            chat_template_kwargs={"thinking": True, "who": "secret", "zebra": 2, NONEMPTY: True}
+        ),
     )
     redacted = redact_params(request)
     assert redacted == params(
-        stop=["END"], parser=ParserRequest(chat_template_kwargs={"thinking": True, "n": 2})
+        stop=["END"],
+        parser=ParserRequest(chat_template_kwargs={"thinking": True, NONEMPTY: True}),
     )
     assert not redacted.annotates_tokens

@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Callable
 from math import inf
+from pathlib import Path
 
 import zmq
 
@@ -22,6 +23,9 @@ from .fork_server import ForkServer
 from .stream import PooledStream
 
 logger = get_logger(__name__)
+
+# The states of such a process in /proc.
+STOPPED = ("T", "t")
 
 
 class ProcessHandle:
@@ -82,6 +86,15 @@ class ProcessHandle:
     def current_step(self) -> Step | None:
         """Return the step that the process is working on, or None."""
         return self._monitor.read()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped the process."""
+        try:
+            status = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
+        except OSError:  # it has ended
+            return False
+        return status.rpartition(") ")[2][:1] in STOPPED
 
     def send(self, request: messages.Request) -> None:
         """Send `request` at the end of this event-loop turn, or once the process serves."""

@@ -227,7 +227,9 @@ class PoolSupervisor(PostprocessBackend):
                 self._kill_silent(process, silence_s)
             return
         step_s = now - step.since
-        if step_s > deadline_s:
+        if step_s > deadline_s * QUARANTINE_PART and process.is_stopped:
+            self._kill_silent(process, step_s)
+        elif step_s > deadline_s:
             self._kill(process, step)
         elif step_s > deadline_s * QUARANTINE_PART and process in self._processes:
             self._quarantine(process, step)
@@ -261,14 +263,14 @@ class PoolSupervisor(PostprocessBackend):
                 self._move(stream)
 
     def _kill_silent(self, process: ProcessHandle, silence_s: float) -> None:
-        """Kill a process that is stopped or hangs outside of any step."""
+        """Kill a process that is stopped, or hangs outside of any step."""
         self.stats.kills += 1
         logger.error(
-            "process %d of the pool has given no sign of life for %g s; killing it",
+            "process %d of the pool has given no sign of life for %.1f s; killing it",
             process.pid,
             silence_s,
         )
-        self._lose(process, f"did not answer for {silence_s:g} s")
+        self._lose(process, f"did not answer for {silence_s:.1f} s")
 
     # Deaths.
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from backedge.base.errors import RequestError
 from backedge.frontend.request.chat_request import (
+    LONGEST,
     ChatRequest,
     decode_chat_request,
     write_reasoning_as_text,
@@ -189,6 +190,17 @@ def test_a_wrong_value_names_its_field(raw, name):
     with pytest.raises(RequestError) as caught:
         decode_chat_request({**raw, name: Nothing()})
     assert caught.value.field == name
+
+
+@pytest.mark.parametrize("name", LONGEST)
+def test_more_entries_than_are_accepted_are_not_looked_at(name: str) -> None:
+    field, unit, limit = LONGEST[name]
+    wrong: Any = [object()] * (limit + 1)
+    if name.startswith("chat_template"):
+        wrong = dict(enumerate(wrong))  # its keys are no strings, either
+    with pytest.raises(RequestError, match=rf"{limit + 1:,} {unit}; at most") as refused:
+        decode_chat_request({**raw_request(), name: wrong})
+    assert refused.value.field == field
 
 
 def test_raw_is_no_field_of_the_request():

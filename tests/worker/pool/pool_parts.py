@@ -19,6 +19,8 @@ LOOP, CRASH, RAISE, SLOW = "LOOP", "CRASH", "RAISE", "SLOW"
 # moment when the process works for nobody.
 HALF, GREED, EXIT, LATER = "HALF", "GREED", "EXIT", "LATER"
 LATER_SENDS = 4
+# The process is stopped in the step, once.
+STOP = "STOP"
 # What a process sends once instead of an answer; of the last, the key is that of the request.
 NONSENSE = "NONSENSE"
 MESSAGES = [
@@ -32,7 +34,7 @@ MESSAGES = [
 class Parsers:
     """Parsers that misbehave.
 
-    counter: file that counts the processes that died at CRASH or NONSENSE.
+    counter: file that counts the processes that died at CRASH, STOP or NONSENSE.
     nonsense: which of MESSAGES is sent at NONSENSE.
     """
 
@@ -85,6 +87,11 @@ def crash(parsers):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def stop(parsers):
+    if is_wanted(parsers):
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def fail(parsers):
     raise KeyError("raised")
 
@@ -127,6 +134,7 @@ def is_wanted(parsers):
 MISBEHAVIOUR = {
     LOOP: loop,
     CRASH: crash,
+    STOP: stop,
     RAISE: fail,
     SLOW: sleep,
     GREED: take_memory,

@@ -58,6 +58,16 @@ def test_a_process_that_is_stopped_between_steps_is_replaced(processes):
     assert (stats.kills, is_there, failures) == (1, False, [])
 
 
+def test_one_that_is_stopped_in_a_step_costs_its_request_no_parser(tmp_path):
+    async def test(pool):
+        answer = await stream(pool, f"before STOP {WORDS}")
+        return answer.delta.content, pool.stats.kills
+
+    # Without a look at the process's state its parser is blamed when the deadline is over.
+    found = in_pool(test, 1, deadline_s=2.0, counter=str(tmp_path / "stops"))
+    assert found == ((f"before STOP {WORDS}", 1), [])
+
+
 def test_one_that_is_stopped_while_idle_costs_the_next_request_nothing():
     async def test(pool):
         os.kill(pool.pids[0], signal.SIGSTOP)
