@@ -390,6 +390,10 @@ MAX_IMAGE_BYTES = 67_108_864
 """bytes: the file of an image | the row's error"""
 MAX_IMAGE_PIXELS = 67_108_864
 """pixels: an image | the row's error, before its pixels are read"""
+MAX_IMAGE_REDIRECTS = 3
+"""redirects: the URL of an image | the row's error"""
+IMAGE_FETCH_S = 20.0
+"""seconds: an image is fetched from a URL, redirects included | the row's error"""
 MAX_ROW_IMAGES = 16
 """images: a row of a batch | the row's error"""
 # Some 800 MB, as RGB.

@@ -5,19 +5,15 @@ with GenerationEngine(ModelLoadConfig(model, backend="hf")) as engine:
 """
 
 from .contracts import (
-    GeneratedChoice,
     GenerationOptions,
-    GenerationResult,
     ModelLoadConfig,
-    ParsedMessage,
-    RowError,
     TextGenerationRequest,
-    ToolCall,
     VlmGenerationRequest,
     VlmPreprocessOptions,
 )
 from .engine import GenerationEngine
 from .plugins import JsonStop, NoDuplicates, Plugin
+from .results import GeneratedChoice, GenerationResult, ParsedMessage, RowError, ToolCall
 
 __all__ = [
     "GeneratedChoice",

@@ -16,21 +16,21 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from ..base.errors import RequestError, shorten, show
+from ..base.errors import RequestError, show
 from ..base.json_types import JsonObject
 from .batch_file import LineSet, find_image_parts, has_image, read_id
 from .batch_output import build_answer
 from .contracts import (
     GenerationOptions,
-    GenerationResult,
     OptionValueError,
     RequestKind,
-    RowError,
     TextGenerationRequest,
     VlmGenerationRequest,
 )
 from .engine import GenerationEngine
 from .preparation import CONSTRAINTS
+from .remote_images import is_remote
+from .results import GenerationResult, RowError
 from .rows import RowFailure, check_image_count, find_row_error
 
 URL = "/v1/chat/completions"
@@ -165,8 +165,8 @@ class RowReader:
             return image
         return {**image, "messages": _mark_image(fields["messages"])}
 
-    def _load(self, source: object) -> Path | bytes:
-        """Return the image's path, or its bytes if the row contains them."""
+    def _load(self, source: object) -> Path | bytes | str:
+        """Return the image's path, its URL, or its bytes if the row contains them."""
         if not isinstance(source, str) or not source:
             raise RowFailure("image", _describe_image(source))
         if source.startswith("data:"):
@@ -177,9 +177,8 @@ class RowReader:
             except (binascii.Error, ValueError):
                 pass
             raise RowFailure("image", _describe_image(source))
-        if source.startswith(("http:", "https:")):
-            message = f"the image {shorten(source, 200)!r} is not a local file; download it first."
-            raise RowFailure("image", message)
+        if is_remote(source):
+            return source
         return self.folder / source.removeprefix("file://")
 
 

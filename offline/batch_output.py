@@ -28,7 +28,7 @@ from ..base.errors import BackedgeError, SetupError, shorten
 from ..base.json_types import JsonObject
 from ..recording.writer import write_all
 from .batch_file import RESPONSE, Extent, InputScan, LineSet
-from .contracts import GeneratedChoice, GenerationResult, ParsedMessage, RowError
+from .results import GeneratedChoice, GenerationResult, ParsedMessage, RowError
 
 VERSION = 1
 ID_PREFIX = "backedge-"

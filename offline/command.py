@@ -16,12 +16,13 @@ from .batch_file import InputScan, read_row, read_rows, scan_input
 from .batch_job import BatchJob, RowReader
 from .batch_output import BatchOutput
 from .command_flags import EPILOG, Command, GroupedCommand, build_flags, read_command
-from .contracts import EngineDiedError, GenerationResult, suggest
+from .contracts import EngineDiedError, suggest
 from .engine import GenerationEngine
 from .inference_backend import describe_model
 from .interrupts import SIGNAL_EXIT_CODE, Interrupted, Interrupts, catch_interrupts
 from .plugins import Plugin
 from .progress import Progress
+from .results import GenerationResult
 
 ALL_ROWS, BROKEN_OFF, NOTHING_STARTED, SOME_FAILED = 0, 1, 2, 3
 # The plugins in the package: module and class.

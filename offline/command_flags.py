@@ -59,6 +59,8 @@ FIELDS: dict[str, tuple[Contract, dict[str, str]]] = {
             "max_pixels": "larger images are shrunk; pixels as the model's processor counts them",
             "min_pixels": "smaller images are enlarged",
             "do_resize": "whether the processor may resize images",
+            "image_hosts": "a host from which images may be fetched, HOST or HOST:PORT, or an "
+            "address or network, which may then be private; may be repeated",
         },
     ),
     "Generation": (

@@ -25,7 +25,7 @@ from ..postprocess.messages import ChoiceDelta, Chunk, EngineLogprob, Postproces
 from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ..tokenization.errors import describe_error
-from .contracts import GeneratedChoice, ParsedMessage, RowError, RowErrorKind, ToolCall
+from .results import GeneratedChoice, ParsedMessage, RowError, RowErrorKind, ToolCall
 
 
 @dataclass(frozen=True)

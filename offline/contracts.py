@@ -8,15 +8,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
-import msgspec
-
 from ..base.errors import BackedgeError, FieldError, SetupError
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_CHOICES, MAX_STOP_CHARACTERS, MAX_STOP_TOKEN_IDS, MAX_STOPS
 from ..base.ranges import INT_32, RANGES, Range
 from ..parsers.base import MalformedCalls
 from ..parsers.parser_lookup import Kind as ParserKind
-from ..postprocess.messages import TokenLogprob
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
@@ -92,17 +89,6 @@ class RowFailedError(BackedgeError):
 BackendName = Literal["hf", "vllm", "sglang", "replay"]
 BACKENDS: tuple[str, ...] = get_args(BackendName)
 RequestKind = Literal["text", "vlm"]
-# Kinds of failure of a row; `generation` is a failure of the back end in this row only.
-RowErrorKind = Literal[
-    "request",
-    "template",
-    "prompt_too_long",
-    "image",
-    "duplicate_id",
-    "no_recording",
-    "plugin",
-    "generation",
-]
 
 
 def check_names(owner: str, given: Iterable[str], known: Sequence[str]) -> None:
@@ -133,15 +119,18 @@ def field_names(cls: type[Any]) -> list[str]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VlmPreprocessOptions(Named):
-    """How images are resized before the model sees them.
+    """Where images may come from, and how they are resized before the model sees them.
 
     min_pixels, max_pixels: limits for an image as the model's processor counts; None for its own.
     do_resize: whether the processor may resize images; None for its own default.
+    image_hosts: hosts from which images may be fetched, HOST or HOST:PORT; addresses and networks
+        also allow private addresses. Without any, URLs are refused.
     """
 
     max_pixels: int | None = None
     min_pixels: int | None = None
     do_resize: bool | None = None
+    image_hosts: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Check the values. Raises `OptionValueError`."""
@@ -396,104 +385,3 @@ class VlmGenerationRequest(TextGenerationRequest):
     """
 
     image: Any = None
-
-
-class ToolCall(msgspec.Struct, frozen=True):
-    """A call in a parsed message. arguments: JSON text."""
-
-    id: str
-    name: str
-    arguments: str
-
-
-class ParsedMessage(msgspec.Struct, frozen=True):
-    """An answer as a server would send it. finish_reason: OpenAI's, including "tool_calls"."""
-
-    reasoning: str | None
-    content: str | None
-    tool_calls: list[ToolCall]
-    finish_reason: str
-
-
-class GeneratedChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer.
-
-    text: clean: without special tokens, cut at the stop string.
-    raw_text: all of `token_ids`, with special tokens and before the cut.
-    token_ids: up to and including the token that ended the answer.
-    stop_reason: the stop string or stop token that ended it, or the name of a plugin; None for
-        the model's end-of-sequence token and for a limit.
-    logprobs: one entry per token, in OpenAI's form.
-    """
-
-    index: int
-    text: str
-    raw_text: str
-    token_ids: list[int]
-    finish_reason: Literal["stop", "length"]
-    stop_reason: str | int | None = None
-    logprobs: list[TokenLogprob] | None = None
-    message: ParsedMessage | None = None
-
-
-class RowError(msgspec.Struct, frozen=True):
-    """Why a row has no answer. message: what happened, the value, and what to change."""
-
-    kind: RowErrorKind
-    message: str
-
-
-class GenerationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers to one request, or its error.
-
-    index: position of the request in the batch. backend: the one that generated the answers.
-    prompt_tokens: 0 if the prompt could not be built.
-    The properties are those of the first choice.
-    """
-
-    id: str
-    index: int
-    backend: str
-    prompt_tokens: int = 0
-    choices: list[GeneratedChoice] = []
-    error: RowError | None = None
-
-    @property
-    def text(self) -> str:
-        """Clean text; "" for a row that failed."""
-        return self.choices[0].text if self.choices else ""
-
-    @property
-    def raw_text(self) -> str:
-        """Text with special tokens, before the cut; "" for a row that failed."""
-        return self.choices[0].raw_text if self.choices else ""
-
-    @property
-    def token_ids(self) -> list[int]:
-        """Generated tokens; [] for a row that failed."""
-        return self.choices[0].token_ids if self.choices else []
-
-    @property
-    def finish_reason(self) -> Literal["stop", "length", "error"]:
-        """Why generation ended."""
-        return self.choices[0].finish_reason if self.choices else "error"
-
-    @property
-    def stop_reason(self) -> str | int | None:
-        """The string or token that ended it, as in `GeneratedChoice`."""
-        return self.choices[0].stop_reason if self.choices else None
-
-    @property
-    def logprobs(self) -> list[TokenLogprob] | None:
-        """Logprobs of the tokens, if asked for."""
-        return self.choices[0].logprobs if self.choices else None
-
-    @property
-    def message(self) -> ParsedMessage | None:
-        """The parsed message, if asked for."""
-        return self.choices[0].message if self.choices else None
-
-    @property
-    def completion_tokens(self) -> int:
-        """Generated tokens of all choices."""
-        return sum(len(choice.token_ids) for choice in self.choices)

@@ -24,10 +24,8 @@ from .contracts import (
     CapabilityError,
     EngineDiedError,
     GenerationOptions,
-    GenerationResult,
     ModelLoadConfig,
     RequestKind,
-    RowError,
     RowFailedError,
     TextGenerationRequest,
     VlmGenerationRequest,
@@ -44,6 +42,7 @@ from .inference_backend import (
 )
 from .plugins.base import Plugin, check_backend, check_batch, check_declaration
 from .preparation import Preparation, ReadRequest, read_request
+from .results import GenerationResult, RowError
 from .rows import Row, find_row_error
 
 logger = get_logger(__name__)

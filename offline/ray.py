@@ -34,9 +34,10 @@ from .batch_file import (
     split_lines,
 )
 from .batch_job import BatchJob, RowReader
-from .contracts import GenerationOptions, GenerationResult, ModelLoadConfig
+from .contracts import GenerationOptions, ModelLoadConfig
 from .engine import GenerationEngine
 from .plugins import Plugin
+from .results import GenerationResult
 
 # Number of input lines in one block of a dataset.
 LINES_PER_BLOCK = 512

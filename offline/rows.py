@@ -15,7 +15,8 @@ from ..base.limits import MAX_ROW_IMAGES
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import SAMPLING_DEFAULTS, GenerationConfig
 from .completion import Completion
-from .contracts import GeneratedChoice, GenerationOptions, GenerationResult, RowError, RowErrorKind
+from .contracts import GenerationOptions
+from .results import GeneratedChoice, GenerationResult, RowError, RowErrorKind
 
 
 class RowFailure(Exception):  # noqa: N818 - it carries a row's error and never leaves the engine

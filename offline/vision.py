@@ -29,6 +29,7 @@ from .contracts import (
 )
 from .inference_backend import Backend
 from .model_text import ModelText, apply_template, render_conversation, use_template
+from .remote_images import RemoteImages, is_remote
 from .rows import Prompt, RowFailure, check_image_count
 
 if TYPE_CHECKING:
@@ -39,8 +40,11 @@ if TYPE_CHECKING:
 IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 
 
-def load_image(image: object) -> Image.Image:
-    """Return an image in RGB. image: a path, the bytes of a file, or a PIL image.
+NO_HOSTS = RemoteImages(())
+
+
+def load_image(image: object, remote: RemoteImages = NO_HOSTS) -> Image.Image:
+    """Return an image in RGB. image: a path, a URL, the bytes of a file, or a PIL image.
 
     Raises `RowFailure` for data that is not an image, and, before reading pixels, for an image
     beyond the limits.
@@ -55,7 +59,7 @@ def load_image(image: object) -> Image.Image:
     if isinstance(image, Image.Image):
         opened, name = image, "the image"
     else:
-        data, name = read_file(image)
+        data, name = read_file(remote.fetch(image) if is_remote(image) else image)
         try:
             opened = Image.open(io.BytesIO(data), formats=IMAGE_FORMATS)
         except Exception as error:  # a decoder of Pillow's may raise anything
@@ -74,13 +78,13 @@ def load_image(image: object) -> Image.Image:
         raise RowFailure("image", f"{name} cannot be read ({describe_error(error)}).") from error
 
 
-def load_images(image: object) -> list[Image.Image]:
+def load_images(image: object, remote: RemoteImages = NO_HOSTS) -> list[Image.Image]:
     """Return the images of a row, one or a list. Raises `RowFailure`, as `load_image`."""
     given = list(image) if isinstance(image, list | tuple) else [image]
     check_image_count(len(given))
     images, pixels = [], 0
     for one in given or [None]:
-        images.append(load_image(one))
+        images.append(load_image(one, remote))
         pixels += images[-1].width * images[-1].height
         if pixels > MAX_IMAGE_PIXELS:
             found = f"the row's first {len(images)} images have {pixels:,} pixels"
@@ -235,13 +239,14 @@ class VisionPrompts:
             ) from error
         use_template(self.processor, config)
         self._options = config.vlm
+        self._remote = RemoteImages(config.vlm.image_hosts)
         # The processor gives its own arguments other names.
         self._variables = find_variables(str(self.processor.chat_template or ""))
         self.arguments = build_processor_arguments(self.processor, config.vlm)
 
     def build(self, request: VlmGenerationRequest, options: GenerationOptions) -> Prompt:
         """Return the prompt of a row. Raises `RowFailure` and `RequestError`."""
-        images = load_images(request.image)
+        images = load_images(request.image, self._remote)
         if not has_pixel_budget(self.processor):
             images = [fit_pixels(image, self._options) for image in images]
         text = request.prompt

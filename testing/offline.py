@@ -13,10 +13,11 @@ from typing_extensions import override
 
 from ..base.errors import SetupError
 from ..offline.completion import TokenLogprobs
-from ..offline.contracts import ModelLoadConfig, OptionValueError, RowError, check_names
+from ..offline.contracts import ModelLoadConfig, OptionValueError, check_names
 from ..offline.inference_backend import GUIDED, LOGPROBS, SEEDS, Backend
 from ..offline.model_text import ModelText
 from ..offline.plugins.base import Plugin
+from ..offline.results import RowError
 from ..offline.rows import Row, find_row_error
 from ..postprocess.messages import EngineLogprob
 from ..templates.chat_template import ModelPrompts

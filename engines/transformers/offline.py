@@ -20,13 +20,7 @@ from ...base.errors import SetupError
 from ...base.limits import MAX_HELD_PIXELS
 from ...base.log import get_logger
 from ...base.seams import check_seams, rows_of
-from ...offline.contracts import (
-    EngineDiedError,
-    ModelLoadConfig,
-    OptionValueError,
-    RowError,
-    check_names,
-)
+from ...offline.contracts import EngineDiedError, ModelLoadConfig, OptionValueError, check_names
 from ...offline.inference_backend import (
     GUIDED,
     LOGITS,
@@ -38,6 +32,7 @@ from ...offline.inference_backend import (
 )
 from ...offline.model_text import ModelText, open_text
 from ...offline.plugins.base import Plugin
+from ...offline.results import RowError
 from ...offline.rows import Prompt, Row, RowFailure, Sampling, find_row_error
 from ...offline.vision import VisionBackend, has_vision, join_inputs
 from ...tokenization.errors import describe_error

@@ -19,13 +19,7 @@ from ...base.limits import MAX_HELD_PIXELS, MAX_HELD_ROWS
 from ...base.log import get_logger
 from ...base.seams import check_seams, rows_of
 from ...offline.completion import Completion, TokenLogprobs
-from ...offline.contracts import (
-    EngineDiedError,
-    ModelLoadConfig,
-    PluginError,
-    RowError,
-    check_names,
-)
+from ...offline.contracts import EngineDiedError, ModelLoadConfig, PluginError, check_names
 from ...offline.inference_backend import (
     GUIDED,
     LOGITS,
@@ -38,6 +32,7 @@ from ...offline.inference_backend import (
 from ...offline.model_text import ModelText, open_text
 from ...offline.parent_death import adopt_engine, start_engine
 from ...offline.plugins.base import Plugin
+from ...offline.results import RowError
 from ...offline.rows import Row, build_request_id, find_row_error
 from ...offline.vision import VisionBackend
 from ...parsers.api import Engine

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from backedge.offline.batch_output import build_answer
-from backedge.offline.contracts import (
+from backedge.offline.results import (
     GeneratedChoice,
     GenerationResult,
     ParsedMessage,

@@ -77,7 +77,7 @@ def test_a_budget_of_pixels(folder: Path) -> None:
     assert many <= few
 
 
-def test_images_are_not_fetched(folder: Path) -> None:
+def test_images_are_fetched_from_allowed_hosts_only(folder: Path) -> None:
     unknown = batch_row(0, ask({"type": "image_url", "image_url": {"url": "https://a/b.png"}}))
     source, output = folder / "web.jsonl", folder / "web.out.jsonl"
     source.write_text(json.dumps(unknown) + "\n")
@@ -85,4 +85,4 @@ def test_images_are_not_fetched(folder: Path) -> None:
     assert run_here(["--model", str(folder / "model"), *files]) == 3
     [answer] = read_answers(output)
     assert answer["error"]["code"] == "image"
-    assert "download it first" in answer["error"]["message"]
+    assert "'a', port 443, which is not in image_hosts" in answer["error"]["message"]

@@ -9,13 +9,8 @@ from typing import Any
 
 import pytest
 from backedge.offline.batch_job import BatchJob, RowReader
-from backedge.offline.contracts import (
-    CapabilityError,
-    GeneratedChoice,
-    GenerationOptions,
-    GenerationResult,
-    ModelLoadConfig,
-)
+from backedge.offline.contracts import CapabilityError, GenerationOptions, ModelLoadConfig
+from backedge.offline.results import GeneratedChoice, GenerationResult
 
 Indexed = tuple[int, GenerationResult]
 ROOM = 3

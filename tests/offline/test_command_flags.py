@@ -42,6 +42,7 @@ GIVEN = {
     "max_pixels": (["9"], 9),
     "min_pixels": (["3"], 3),
     "do_resize": ([], True),
+    "image_hosts": (["images.example", "10.0.0.0/8"], ["images.example", "10.0.0.0/8"]),
     "max_new_tokens": (["5"], 5),
     "temperature": (["0.5"], 0.5),
     "top_p": (["0.9"], 0.9),

@@ -18,7 +18,7 @@ MISSPELT = [
     (GenerationOptions, "stop_ids", "did you mean 'stop_token_ids'?"),
     (TextGenerationRequest, "message", "did you mean 'messages'?"),
     (VlmPreprocessOptions, "maxpixels", "did you mean 'max_pixels'?"),
-    (VlmPreprocessOptions, "qqq", "known: do_resize, max_pixels, min_pixels"),
+    (VlmPreprocessOptions, "qqq", "known: do_resize, image_hosts, max_pixels, min_pixels"),
 ]
 
 

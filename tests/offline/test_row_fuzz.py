@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from backedge.offline import GenerationEngine, GenerationOptions, ModelLoadConfig
 from backedge.offline.batch_job import OPTION_FIELDS, REQUEST_FIELDS, BatchJob, RowReader
-from backedge.offline.contracts import GenerationResult
+from backedge.offline.results import GenerationResult
 
 from examples.make_vision_model import make
 from tests.e2e.offline_batch import ARGUMENTS, ENVIRONMENT
