@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -86,12 +86,14 @@ class RowReader:
     """Converts rows to requests.
 
     options: of the whole batch; a row's own fields override them. folder: base of relative
-        image paths. models: the names that a `body` may use for the model.
+        image paths. models: the names that a `body` may use for the model. lora: those that a row
+        may use for the model with an adapter.
     """
 
     options: GenerationOptions
     folder: Path
     models: Sequence[str]
+    lora: Collection[str] = ()
 
     def read(self, row: JsonObject, number: int) -> TextGenerationRequest:
         """Return the request of the row in line `number`, with an image if it has one.
@@ -101,11 +103,18 @@ class RowReader:
         try:
             fields = self._read_fields(row)
             fields["id"] = read_id(row, number)
+            fields["lora"] = self.find_adapter(row)
             if has_image(row):
                 return VlmGenerationRequest(**{**fields, **self._read_image(row, fields)})
             return TextGenerationRequest(**fields)
         except (RequestError, OptionValueError) as error:
             raise RowFailure("request", str(error)) from error
+
+    def find_adapter(self, row: JsonObject) -> str | None:
+        """Return the name of the adapter that a row asks for; None for the model alone."""
+        body = row.get("body", row)
+        name = body.get("model") if isinstance(body, dict) else None
+        return name if isinstance(name, str) and name in self.lora else None
 
     def _read_fields(self, row: JsonObject) -> JsonObject:
         if "body" in row:
@@ -128,8 +137,9 @@ class RowReader:
         for name in fields.keys() - known:
             if name not in NEUTRAL or fields[name] != NEUTRAL[name]:
                 raise RequestError(f"body.{name}", "is not supported here; leave it out")
-        if fields.get("model", self.models[0]) not in self.models:
-            raise RequestError.wrong("body.model", fields["model"], " or ".join(self.models))
+        if fields.get("model", self.models[0]) not in (*self.models, *self.lora):
+            names = " or ".join((*self.models, *self.lora))
+            raise RequestError.wrong("body.model", fields["model"], names)
         if fields.get("stream", False) is not False:
             raise RequestError.wrong("body.stream", fields["stream"], "false")
         return {**_read_request(fields, "body."), "options": self._read_options(fields)}
@@ -330,5 +340,5 @@ class BatchJob:
         self._answer(line, row, GenerationResult(id="", index=0, backend=backend, error=error))
 
     def _answer(self, line: int, row: JsonObject, result: GenerationResult) -> None:
-        model = self._reader.models[0]
+        model = self._reader.find_adapter(row) or self._reader.models[0]
         self._write(line, build_answer(row, line, result, model=model, raw=self._raw), result)

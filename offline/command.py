@@ -123,7 +123,7 @@ def _build_job(
 
     return BatchJob(
         engine,
-        RowReader(command.options, command.input.parent, command.models),
+        RowReader(command.options, command.input.parent, command.models, command.load.lora),
         rows,
         write,
         has_images=scan.first_image is not None,

@@ -49,6 +49,7 @@ FIELDS: dict[str, tuple[Contract, dict[str, str]]] = {
             "tokenizer_class": "its class; it is called with the model's path",
             "postprocess_parsers": "parsers of Backedge (linear) or of the engine (native)",
             "tool_parser_plugin": "a module or file that registers tool parsers with vLLM",
+            "lora": "an adapter that rows may name as their model, and its folder; may be repeated",
             "engine_args": "an argument for the back end, by its own name; may be repeated",
             "fallback_backend": "generates the answers that --backend cannot",
         },
@@ -123,7 +124,7 @@ def read_command(flags: Mapping[str, Any]) -> Command:
         name: [*value] or None if isinstance(value, tuple) else value
         for name, value in flags.items()
     }
-    for name in ("engine_args", "chat_template_kwargs", "logit_bias"):
+    for name in ("engine_args", "lora", "chat_template_kwargs", "logit_bias"):
         values[name] = values[name] and dict(values[name])
     if values["tool_call_parser"] or values["reasoning_parser"]:
         names = ParserNames(values["tool_call_parser"], values["reasoning_parser"])

@@ -155,6 +155,7 @@ class ModelLoadConfig(Named):
     postprocess_parsers: linear, native, or auto, which takes the linear ones if they know the
         names.
     tool_parser_plugin: a module or file that registers tool parsers with vLLM.
+    lora: adapters that rows may name as their model, by name: the folder of each.
     engine_args: additional arguments for the back end, by its own names; checked against the
         installed version before weights load.
     fallback_backend: used for requests that `backend` cannot do; None rejects them.
@@ -172,6 +173,7 @@ class ModelLoadConfig(Named):
     tokenizer_class: str | None = None
     postprocess_parsers: ParserKind = "auto"
     tool_parser_plugin: str | None = None
+    lora: Mapping[str, str | os.PathLike[str]] = dataclasses.field(default_factory=dict)
     engine_args: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     vlm: VlmPreprocessOptions = dataclasses.field(default_factory=VlmPreprocessOptions)
     fallback_backend: BackendName | None = None
@@ -191,6 +193,7 @@ class ModelLoadConfig(Named):
             _check_type(name, getattr(self, name), str)
         _check_type("trust_remote_code", self.trust_remote_code, bool)
         _check_number("max_model_len", self.max_model_len, Range(2, INT_32))
+        _check_adapters(self.lora)
         if not isinstance(self.engine_args, Mapping):
             names = "a mapping of names to values"
             raise OptionValueError.wrong("engine_args", self.engine_args, names)
@@ -306,6 +309,12 @@ def _check_type(name: str, value: object, kind: type) -> None:
         raise OptionValueError.wrong(name, value, f"of type {kind.__name__}")
 
 
+def _check_adapters(given: object) -> None:
+    folders = given.values() if isinstance(given, Mapping) else [None]
+    if not all(isinstance(folder, str | os.PathLike) for folder in folders):
+        raise OptionValueError.wrong("lora", given, "a mapping of names to folders")
+
+
 def _check_token_ids(token_ids: object) -> None:
     is_list = isinstance(token_ids, Sequence) and not isinstance(token_ids, str)
     items = token_ids if isinstance(token_ids, Sequence) else ()
@@ -360,6 +369,7 @@ class TextGenerationRequest(Named):
     guided_json, guided_regex, guided_grammar, guided_choice: constrain it to a schema, a regular
         expression, a grammar in EBNF, or one of several texts. At most one constraint.
     options: of this row, overriding the batch's.
+    lora: the adapter, by its name in `ModelLoadConfig.lora`; None for the model alone.
     """
 
     messages: Sequence[JsonObject] | None = None
@@ -374,6 +384,7 @@ class TextGenerationRequest(Named):
     guided_grammar: str | None = None
     guided_choice: Sequence[str] | None = None
     options: GenerationOptions | None = None
+    lora: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

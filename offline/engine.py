@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Self
 
 import msgspec
@@ -25,6 +26,7 @@ from .contracts import (
     EngineDiedError,
     GenerationOptions,
     ModelLoadConfig,
+    OptionValueError,
     RequestKind,
     RowFailedError,
     TextGenerationRequest,
@@ -34,6 +36,7 @@ from .inference_backend import (
     CAPABILITIES,
     GUIDED,
     LOGPROBS,
+    LORA,
     SEEDS,
     VLM,
     Backend,
@@ -72,6 +75,11 @@ class GenerationEngine:
             check_backend(self._plugins, config.backend)
             for plugin in self._plugins:
                 _check_needs(f"plugin {plugin.name!r}", plugin.needs, self.backend)
+            _check_needs("lora", [LORA] if config.lora else [], self.backend)
+        for folder in config.lora.values():
+            if not (Path(folder) / "adapter_config.json").is_file():
+                allowed = "a folder with an adapter_config.json"
+                raise OptionValueError.wrong("lora", str(folder), allowed)
 
     def __enter__(self) -> Self:
         return self
@@ -326,6 +334,8 @@ def _find_needs(
         own = _find_row_options([read])
         for need, option in itertools.chain.from_iterable(map(_ask_options, own)):
             needs.setdefault(need, f"{shown} with {option}")
+        if LORA not in needs and (lora := getattr(read.request, "lora", None)) is not None:
+            needs[LORA] = f"{shown} with lora={lora!r}"
         if GUIDED not in needs and (asked := read.describe(*own or [options])):
             needs[GUIDED] = f"{shown} with {asked}"
     return needs

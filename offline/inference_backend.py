@@ -43,7 +43,8 @@ GUIDED = "guided"
 LOGITS = "logits"
 SEEDS = "seeds"
 STOPPING = "stopping"
-CAPABILITIES = (VLM, LOGPROBS, GUIDED, LOGITS, SEEDS, STOPPING)
+LORA = "lora"
+CAPABILITIES = (VLM, LOGPROBS, GUIDED, LOGITS, SEEDS, STOPPING, LORA)
 
 
 class Backend(abc.ABC):
@@ -204,11 +205,13 @@ def describe_model(config: ModelLoadConfig) -> JsonObject:
     folder = find_folder(str(config.model), config.revision)
     digest = hashlib.sha256(folder.name.encode())
     read = [config.chat_template] if config.chat_template else []
+    folders = [Path(adapter) for adapter in config.lora.values()]
     if Path(config.model).exists():
-        for path in sorted(each for each in folder.iterdir() if each.is_file()):
-            found = path.stat()
-            digest.update(f"{path.name}\n{found.st_size}\n{found.st_mtime_ns}\n".encode())
+        folders.append(folder)
         read.append(folder / "config.json")
+    for path in sorted(file for each in folders for file in each.iterdir() if file.is_file()):
+        found = path.stat()
+        digest.update(f"{path.name}\n{found.st_size}\n{found.st_mtime_ns}\n".encode())
     for path in map(Path, read):
         digest.update(path.read_bytes() if path.is_file() else b"")
     names = ("backedge", *PACKAGES.get(config.backend, ()))

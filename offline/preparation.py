@@ -32,6 +32,7 @@ from ..parsers.linear_parsers import Vocabulary, spell_markers
 from ..parsers.parser_lookup import reasoning_format
 from ..tokenization.detokenizer import detokenizers, read_vocabulary
 from ..tokenization.errors import describe_error
+from ..tokenization.model_files import find_folder, read_vocabulary_size
 from ..tokenization.prompt_encoder import describe_longest
 from .completion import Completion, CompletionSetup, StopPolicy, TextWatcher, normalize_stops
 from .contracts import (
@@ -161,6 +162,8 @@ class Preparation:
         self.text = backend.open()
         self._detokenizers = detokenizers(self.text.tokenizer)
         self._vocabulary = read_vocabulary(self.text.tokenizer)
+        model, revision = str(backend.config.model), backend.config.revision
+        self._vocabulary_size = read_vocabulary_size(find_folder(model, revision))
         self._parsers = functools.cache(self._build_parsers)
 
     def choose_parsers(self, options: GenerationOptions) -> ParserFactory | None:
@@ -177,10 +180,11 @@ class Preparation:
         plugins: Sequence[Plugin],
     ) -> Row:
         """Return the row of a request. Raises `RowFailure`."""
-        check_request(kind, request := read.request)
+        check_request(kind, request := read.request, self.backend.config.lora)
         options = request.options or options
         if read.error is not None:
             raise read.error
+        self._check_token_ids(options)
         prompt = self._build_prompt(request, options)
         parser_request = build_parser_request(request, options)
         grammar = self._build_grammar(read.guided, options, parser_request, prompt)
@@ -205,6 +209,7 @@ class Preparation:
             [*stops.tokens.keys() - set(self._find_eos(options))],
             lambda: [Completion(number, setup, _watch(plugins)) for number in range(options.n)],
             grammar=grammar,
+            lora=request.lora,
         )
 
     def _build_stops(self, options: GenerationOptions, limit: int | None) -> StopPolicy:
@@ -216,6 +221,19 @@ class Preparation:
             hides_special=not options.message,
         )
         return StopPolicy(strings, tokens, options.include_stop, limit, options.min_tokens)
+
+    def _check_token_ids(self, options: GenerationOptions) -> None:
+        """Raise `RowFailure` for a token that the model lacks, as servers do.
+
+        It would end a device, or an engine.
+        """
+        biased = map(int, options.logit_bias)
+        for name, token_ids in (("stop_token_ids", options.stop_token_ids), ("logit_bias", biased)):
+            for token_id in token_ids:
+                if self._vocabulary_size is not None and token_id >= self._vocabulary_size:
+                    last = f"from 0 to {self._vocabulary_size - 1:,}"
+                    found = f"`{name}` must have token ids of the model, {last}, not {token_id}."
+                    raise RowFailure("request", found)
 
     def _find_eos(self, options: GenerationOptions) -> Sequence[int]:
         return () if options.ignore_eos else self.text.eos_token_ids
@@ -290,8 +308,10 @@ def build_parser_request(
     )
 
 
-def check_request(kind: RequestKind, request: TextGenerationRequest) -> None:
-    """Raise `RowFailure` unless this is a request of this kind."""
+def check_request(
+    kind: RequestKind, request: TextGenerationRequest, adapters: Collection[str] = ()
+) -> None:
+    """Raise `RowFailure` unless this is a request of this kind, for the model or an adapter."""
     expected = VlmGenerationRequest if kind == "vlm" else TextGenerationRequest
     if not isinstance(request, expected):
         raise RowFailure("request", f"{shorten(repr(request), 200)} is not a {expected.__name__}.")
@@ -303,6 +323,9 @@ def check_request(kind: RequestKind, request: TextGenerationRequest) -> None:
         raise RowFailure(
             "request", f"prompt must be a string, not {shorten(repr(request.prompt), 200)}."
         )
+    if request.lora is not None and request.lora not in adapters:
+        known = ", ".join(map(repr, adapters)) or "none"
+        raise RowFailure("request", f"lora has no adapter {request.lora!r}; known: {known}.")
     options: object = request.options
     if options and not isinstance(options, GenerationOptions):
         raise RowFailure("request", f"options must be GenerationOptions, not {options!r}.")

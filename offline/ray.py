@@ -64,7 +64,7 @@ class GenerationStage:
     ) -> None:
         self._engine = GenerationEngine(load, plugins)
         names = models or [str(load.model)]
-        self._reader = RowReader(options or GenerationOptions(), Path(folder), names)
+        self._reader = RowReader(options or GenerationOptions(), Path(folder), names, load.lora)
         self._raw = raw
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[object]]:

@@ -126,7 +126,7 @@ class Row:
     index: position in the batch. max_new_tokens: None only if the context length is unknown.
     completions: one per choice, made by `build_completions`; a back end feeds them.
     error: of a row that could not be prepared, or failed in the back end.
-    grammar: constrains the answer; None for no constraint.
+    grammar: constrains the answer; None for no constraint. lora: the adapter's name, or None.
     """
 
     index: int
@@ -138,6 +138,7 @@ class Row:
     build_completions: Callable[[], list[Completion]]
     error: RowError | None = None
     grammar: Grammar | None = None
+    lora: str | None = None
 
     def __post_init__(self) -> None:
         self.restart()

@@ -28,6 +28,7 @@ from ...offline.contracts import EngineDiedError, ModelLoadConfig, check_names
 from ...offline.inference_backend import (
     GUIDED,
     LOGPROBS,
+    LORA,
     SEEDS,
     Backend,
     loads,
@@ -60,7 +61,7 @@ class SglangBackend(Backend):
 
     name: ClassVar[str] = "sglang"
     native: ClassVar[Engine | None] = "sglang"
-    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, GUIDED, SEEDS})
+    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, GUIDED, SEEDS, LORA})
     remedies: ClassVar[Mapping[str, str]] = {
         SEEDS: "set engine_args enable_deterministic_inference=true"
     }
@@ -94,6 +95,7 @@ class SglangBackend(Backend):
 
         config = self.config
         on_sigterm = signal.getsignal(signal.SIGTERM)
+        adapters = {name: str(folder) for name, folder in config.lora.items()}
         arguments = {
             "log_level": "error",
             "model_path": str(config.model),
@@ -106,6 +108,7 @@ class SglangBackend(Backend):
             "incremental_streaming_output": True,
             # SGLang's own handler kills this process.
             "custom_sigquit_handler": signal.SIG_IGN,
+            **({"lora_paths": adapters} if adapters else {}),
             **config.engine_args,
         }
         death = self._death
@@ -177,6 +180,7 @@ class SglangBackend(Backend):
             sampling_params=self._build_params(row, completion.index),
             return_logprob=wants is not None,
             top_logprobs_num=wants or 0,
+            lora_path=row.lora,
             stream=True,
             rid=request_id,
         )

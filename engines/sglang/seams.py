@@ -123,7 +123,8 @@ called reasoning_parser:IQuestQ1ReasoningDetector.thinking_enabled(chat_kwargs)
         parsers.py:OWN_RULES
 == offline 0.5.21
 read loop
-called async_generate(*, input_ids, sampling_params, return_logprob, top_logprobs_num, stream, rid)
+called async_generate(*, input_ids, sampling_params, return_logprob, top_logprobs_num, lora_path,
+        stream, rid)
     of: sglang.srt.entrypoints.engine:Engine.
     why: Engine.generate returns only when a whole row is done
     without: rows cannot run side by side

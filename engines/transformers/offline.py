@@ -25,6 +25,7 @@ from ...offline.inference_backend import (
     GUIDED,
     LOGITS,
     LOGPROBS,
+    LORA,
     SEEDS,
     STOPPING,
     VLM,
@@ -33,7 +34,7 @@ from ...offline.inference_backend import (
 from ...offline.model_text import ModelText, open_text
 from ...offline.plugins.base import Plugin
 from ...offline.results import RowError
-from ...offline.rows import Prompt, Row, RowFailure, Sampling, find_row_error
+from ...offline.rows import Prompt, Row, Sampling, find_row_error
 from ...offline.vision import VisionBackend, has_vision, join_inputs
 from ...tokenization.errors import describe_error
 from ...tokenization.model_files import find_folder
@@ -60,12 +61,14 @@ class GroupKey(msgspec.Struct, frozen=True):
 
     sampling: without the seed. seeded: each row has one.
     inputs: names and shapes of an image's tensors, except sizes that may differ.
+    lora: the adapter's name, or None.
     """
 
     sampling: Sampling
     seeded: bool
     stop_token_ids: tuple[int, ...]
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
+    lora: str | None
 
 
 class HfBackend(VisionBackend):
@@ -79,9 +82,12 @@ class HfBackend(VisionBackend):
     name: ClassVar[str] = "hf"
     in_windows: ClassVar[bool] = True
     capabilities: ClassVar[frozenset[str]] = frozenset(
-        {LOGPROBS, LOGITS, VLM, GUIDED, SEEDS, STOPPING}
+        {LOGPROBS, LOGITS, VLM, GUIDED, SEEDS, STOPPING, LORA}
     )
-    remedies: ClassVar[Mapping[str, str]] = {GUIDED: "pip install xgrammar"}
+    remedies: ClassVar[Mapping[str, str]] = {
+        GUIDED: "pip install xgrammar",
+        LORA: "pip install peft",
+    }
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
@@ -103,7 +109,8 @@ class HfBackend(VisionBackend):
 
     @override
     def can(self, capability: str) -> bool:
-        is_missing = capability == GUIDED and importlib.util.find_spec("xgrammar") is None
+        package = {GUIDED: "xgrammar", LORA: "peft"}.get(capability)
+        is_missing = package is not None and importlib.util.find_spec(package) is None
         return super().can(capability) and not is_missing
 
     @override
@@ -128,6 +135,8 @@ class HfBackend(VisionBackend):
                 trust_remote_code=self.config.trust_remote_code,
                 **self._arguments,
             )
+            for name, folder in self.config.lora.items():
+                model.load_adapter(str(folder), adapter_name=name)
         except (OSError, ValueError, TypeError, ImportError) as error:
             raise SetupError(
                 f"transformers cannot load {str(self.config.model)!r} ({describe_error(error)}); "
@@ -158,7 +167,6 @@ class HfBackend(VisionBackend):
         for row in rows:
             try:
                 if row.error is None:
-                    self._check_bias(row)
                     self._compile(row)
                     groups.setdefault(build_key(row), []).append(row)
                     waiting += 1
@@ -182,13 +190,6 @@ class HfBackend(VisionBackend):
         """The number of the model's logits."""
         size: int = self.model.config.get_text_config().vocab_size
         return size
-
-    def _check_bias(self, row: Row) -> None:
-        """Raise `RowFailure` for a token that the model lacks, which would end the device."""
-        for token_id, _ in row.sampling.logit_bias:
-            if token_id >= self._vocabulary_size:
-                model = f"the model has those below {self._vocabulary_size:,}"
-                raise RowFailure("request", f"logit_bias has token {token_id}; {model}.")
 
     def _compile(self, row: Row) -> None:
         """Compile a row's grammar, which is cached. Raises what fails the row."""
@@ -250,6 +251,7 @@ class HfBackend(VisionBackend):
         alternatives = key.sampling.logprobs
         feeder = hf_hooks.StepFeeder(completions, length, alternatives, self.batch_plugins)
         steps = feeder.takes_steps or any(row.needs_steps for row in rows)
+        self._switch_adapter(key.lora)
         with torch.inference_mode():
             output = self.model.generate(
                 input_ids=input_ids,
@@ -263,6 +265,14 @@ class HfBackend(VisionBackend):
         outputs = [[]] * len(completions) if steps else output[:, length:].tolist()
         for completion, token_ids in zip(completions, outputs, strict=True):
             completion.feed(token_ids, ended=True)
+
+    def _switch_adapter(self, name: str | None) -> None:
+        """Let the model use an adapter; None for none."""
+        if name is not None:
+            self.model.enable_adapters()
+            self.model.set_adapter(name)
+        elif self.config.lora:
+            self.model.disable_adapters()
 
     def _build_processors(
         self, key: GroupKey, rows: Sequence[Row], mask: Any, recorder: LogprobRecorder | None
@@ -346,7 +356,7 @@ def build_key(row: Row) -> GroupKey:
     )
     sampling = msgspec.structs.replace(row.sampling, seed=None)
     seeded = row.sampling.seed is not None
-    return GroupKey(sampling, seeded, tuple(sorted(row.stop_token_ids)), inputs)
+    return GroupKey(sampling, seeded, tuple(sorted(row.stop_token_ids)), inputs, row.lora)
 
 
 def list_arguments() -> list[str]:

@@ -10,9 +10,12 @@ import contextlib
 import dataclasses
 import itertools
 import json
-from collections.abc import Callable, Generator, Iterator, Sequence
+import typing
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 from typing_extensions import override
 
 from ...base.limits import MAX_HELD_PIXELS, MAX_HELD_ROWS
@@ -24,6 +27,7 @@ from ...offline.inference_backend import (
     GUIDED,
     LOGITS,
     LOGPROBS,
+    LORA,
     SEEDS,
     VLM,
     loads,
@@ -37,9 +41,17 @@ from ...offline.rows import Row, build_request_id, find_row_error
 from ...offline.vision import VisionBackend
 from ...parsers.api import Engine
 from ...postprocess.messages import EngineLogprob
+from ...tokenization.model_files import ModelFolder
 from . import seams
 
 logger = get_logger(__name__)
+
+
+class AdapterConfig(msgspec.Struct):
+    """The adapter_config.json of an adapter. r: its rank."""
+
+    r: int = 1
+
 
 # Arguments that a user cannot pass: the configuration has most of them; with a reasoning parser,
 # vLLM would wait for the end of the reasoning, which is part of the rows' grammars.
@@ -59,7 +71,7 @@ class VllmBackend(VisionBackend):
 
     name: ClassVar[str] = "vllm"
     native: ClassVar[Engine | None] = "vllm"
-    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS, VLM, GUIDED, SEEDS})
+    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS, VLM, GUIDED, SEEDS, LORA})
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
@@ -105,6 +117,7 @@ class VllmBackend(VisionBackend):
             "trust_remote_code": config.trust_remote_code,
             "max_model_len": config.max_model_len,
             **({"logits_processors": processors} if processors else {}),
+            **({"enable_lora": True, "max_lora_rank": find_rank(config)} if config.lora else {}),
             **config.engine_args,
         }
         with loads("vLLM", config.model):
@@ -124,7 +137,7 @@ class VllmBackend(VisionBackend):
     def generate(self, rows: Iterator[Row]) -> Generator[Row, None, None]:
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        running = _Requests(self.llm.llm_engine, self._build_prompt)
+        running = _Requests(self.llm.llm_engine, self._build_prompt, build_adapters(self.config))
         try:
             while True:
                 for row in itertools.islice(rows, running.room):
@@ -162,8 +175,14 @@ class VllmBackend(VisionBackend):
 class _Requests:
     """The requests in the engine, one per choice of each row. rows: number of rows."""
 
-    def __init__(self, engine: Any, build_prompt: Callable[[Row], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        engine: Any,
+        build_prompt: Callable[[Row], dict[str, Any]],
+        adapters: Mapping[str | None, object],
+    ) -> None:
         self._engine = engine
+        self._adapters = adapters
         self._build_prompt = build_prompt
         self._choices: dict[str, tuple[Row, Completion]] = {}
         self._pixels = 0  # of the rows' images
@@ -189,7 +208,12 @@ class _Requests:
             request_id = build_request_id(row, completion)
             try:
                 prompt = self._build_prompt(row)
-                self._engine.add_request(request_id, prompt, build_params(row, completion.index))
+                self._engine.add_request(
+                    request_id,
+                    prompt,
+                    build_params(row, completion.index),
+                    lora_request=self._adapters.get(row.lora),
+                )
             except EngineDeadError:
                 raise
             except Exception as error:  # noqa: BLE001 - it is this row's
@@ -244,6 +268,26 @@ class _Requests:
         del self._left[row.index]
         self._pixels -= row.prompt.pixels
         self._done.append(row)
+
+
+def build_adapters(config: ModelLoadConfig) -> dict[str | None, object]:
+    """Build vLLM's requests for adapters, by their names."""
+    from vllm.lora.request import LoRARequest
+
+    return {
+        name: LoRARequest(name, number, str(folder))
+        for number, (name, folder) in enumerate(config.lora.items(), 1)
+    }
+
+
+def find_rank(config: ModelLoadConfig) -> int:
+    """Return the least rank that vLLM supports and that includes those of all adapters."""
+    from vllm.config.lora import MaxLoRARanks
+
+    folders = map(Path, config.lora.values())
+    ranks = [ModelFolder(each).read("adapter_config.json", AdapterConfig).r for each in folders]
+    supported: list[int] = sorted(typing.get_args(MaxLoRARanks))
+    return next((rank for rank in supported if rank >= max(ranks)), supported[-1])
 
 
 def build_params(row: Row, index: int) -> Any:

@@ -106,7 +106,8 @@ called vllm.utils.import_utils:import_from_path(module_name, file_path)
     without: --tool-parser-plugin imports nothing
     used_in: parsers.py:load_tool_parser_plugin
 == offline 0.31
-called add_request(self, request_id, prompt, params) abort_request(self, request_ids)
+called add_request(self, request_id, prompt, params, *, lora_request)
+called abort_request(self, request_ids)
 called step(self)
     of: vllm.v1.engine.llm_engine:LLMEngine.
     why: LLM.generate returns only when all rows are done

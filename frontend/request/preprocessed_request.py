@@ -142,8 +142,12 @@ def build_sampling_options(
         # Only a client may disable them, because a worker may treat 0 as unset.
         asked, configured = getattr(request, name), getattr(generation_config, name) or 0
         options[name] = (configured if configured > 0 else None) if asked is None else asked
+    n = request.n or 1
+    if n > 1 and not options["temperature"]:
+        # vLLM refuses several greedy choices, but not the likeliest token by another name.
+        options |= {"temperature": 1.0, "top_k": 1}
     return SamplingOptions(
-        n=request.n or 1,
+        n=n,
         seed=request.seed,
         guided_decoding=UNSET if guided_decoding is None else guided_decoding,
         **options,

@@ -45,6 +45,15 @@ def test_plain_rows() -> None:
     )
 
 
+def test_a_row_names_an_adapter_as_its_model() -> None:
+    reader = dataclasses.replace(READER, lora=["own"])
+    plain = {"prompt": "Hi", "id": "a"}
+    rows = [batch_row(model="own"), batch_row(), plain | {"model": "own"}, plain | {"model": "x"}]
+    assert [reader.read(row, 1).lora for row in rows] == ["own", None, "own", None]
+    with pytest.raises(RowFailure, match="must be tiny or models/tiny or own, not 'x'"):
+        reader.read(batch_row(model="x"), 1)
+
+
 @pytest.mark.parametrize("start", [{"prompt": "Hi"}, {"messages": MESSAGES}])
 def test_a_plain_row_has_the_options_of_a_body(start: dict[str, Any]) -> None:
     fields: dict[str, Any] = {

@@ -37,6 +37,7 @@ GIVEN = {
     "tokenizer_module": (["own"], "own"),
     "tokenizer_class": (["Own"], "Own"),
     "tool_parser_plugin": (["own.py"], "own.py"),
+    "lora": (["own=adapters/own"], {"own": "adapters/own"}),
     "engine_args": (["a=1", "b=x", 'c={"d": [null]}', "e=f=g"], None),
     "fallback_backend": (["hf"], "hf"),
     "max_pixels": (["9"], 9),

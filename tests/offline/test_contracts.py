@@ -87,6 +87,8 @@ BAD_MODELS = [
     ({"fallback_backend": "x"}, "`fallback_backend` must be"),
     ({"max_model_len": 1}, "`max_model_len` must be"),
     ({"engine_args": ["a"]}, "`engine_args` must be"),
+    ({"lora": ["a"]}, "`lora` must be a mapping of names to folders"),
+    ({"lora": {"a": 5}}, "`lora` must be a mapping of names to folders"),
     ({"postprocess_parsers": "x"}, "`postprocess_parsers` must be one of auto, linear, native"),
     ({"trust_remote_code": "no"}, "`trust_remote_code` must be"),
     ({"vlm": {"max_pixels": 1}}, "`vlm` must be"),

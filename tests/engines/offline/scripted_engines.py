@@ -27,14 +27,15 @@ class ScriptedEngine:
 
     refused: the ends of request ids that are refused. gives_up: the ends of those that the engine
         ends itself after some tokens.
-    asked: parameters of all requests. ids: those of all. aborted: ids. held: the most requests at
-        once. loads: how often it was loaded.
+    asked: parameters of all requests. lora: their adapters, with vLLM the folders. ids: those of
+        all. aborted: ids. held: the most requests at once. loads: how often it was loaded.
     """
 
     def __init__(self, refused: Sequence[str] = (), gives_up: Sequence[str] = ()) -> None:
         self.refused, self.gives_up = tuple(refused), tuple(gives_up)
         self.asked: list[Any] = []
         self.ids: list[str] = []
+        self.lora: list[str | None] = []
         self.aborted: list[str] = []
         self.running: dict[str, Any] = {}
         self.held = self.loads = 0
@@ -56,10 +57,13 @@ class ScriptedVllm(ScriptedEngine):
         backend.llm = SimpleNamespace(llm_engine=self)
         self.engine_core = SimpleNamespace(shutdown=lambda: None)
 
-    def add_request(self, request_id: str, _: Any, params: Any) -> None:
+    def add_request(
+        self, request_id: str, _: Any, params: Any, *, lora_request: Any = None
+    ) -> None:
         if request_id.endswith(self.refused):
             raise VLLMValidationError("too long for me")
         self.asked.append(params)
+        self.lora.append(lora_request and lora_request.path)
         self.begin(request_id, [params, 0])
 
     def abort_request(self, request_ids: Sequence[str]) -> None:
@@ -108,8 +112,9 @@ class ScriptedSglang(ScriptedEngine):
         self.loop.close()
 
     async def async_generate(
-        self, *, sampling_params: dict[str, Any], rid: str, **asked: Any
+        self, *, sampling_params: dict[str, Any], rid: str, lora_path: str | None, **asked: Any
     ) -> AsyncIterator[Any]:
+        self.lora.append(lora_path)
         self.asked.append({**sampling_params, **asked})
         return self._outputs(sampling_params, rid)
 

@@ -8,14 +8,23 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from backedge.offline.contracts import EngineDiedError, UnknownOptionError
+from backedge.engines.vllm.offline import find_rank
+from backedge.offline import GenerationEngine, ModelLoadConfig
+from backedge.offline.contracts import (
+    CapabilityError,
+    EngineDiedError,
+    OptionValueError,
+    UnknownOptionError,
+)
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from tests.engines.offline.scripted_engines import NAMES, TOKENS, build_engine, start
 from tests.offline.batches import LETTERS, ask, check_batches_in_succession, letters
+from tests.support import TINY_MODEL
 
 TITLES = {"vllm": "vLLM", "sglang": "SGLang"}
 engines = pytest.mark.parametrize("name", NAMES)
@@ -196,6 +205,37 @@ def test_what_holds_an_answer(
     [(kind, value)] = [(kind, value) for kind, value in given.items() if value is not None]
     [expected] = [case[1 + NAMES.index(name)] for case in GRAMMARS if case[0] == fields]
     assert (kind, json.loads(value) if kind in AS_JSON else value) == expected
+
+
+@engines
+def test_a_row_s_adapter(monkeypatch: pytest.MonkeyPatch, name: str, tmp_path: Path) -> None:
+    _, scripted = start(monkeypatch, name)
+    (tmp_path / "adapter_config.json").write_text('{"r": 12}')
+    config = ModelLoadConfig.from_mapping(
+        {"model": TINY_MODEL, "backend": name, "lora": {"own": tmp_path}}
+    )
+    with GenerationEngine(config) as engine:
+        rows = [ask("Hi", lora=lora) for lora in (None, "own", "other")]
+        results = engine.generate_text_batch(rows)
+    assert scripted.lora == [None, str(tmp_path) if name == "vllm" else "own"]
+    assert [result.error is None for result in results] == [True, True, False]
+    assert results[2].error is not None
+    assert results[2].error.message == "lora has no adapter 'other'; known: 'own'."
+    if name == "vllm":
+        assert find_rank(config) == 16
+
+
+def test_an_adapter_is_checked_before_anything_loads(tmp_path: Path) -> None:
+    for backend, error, part in (
+        ("vllm", OptionValueError, "a folder with an adapter_config.json"),
+        ("replay", CapabilityError, "lora needs the capability 'lora'"),
+    ):
+        with pytest.raises(error, match=part):
+            GenerationEngine(
+                ModelLoadConfig.from_mapping(
+                    {"model": TINY_MODEL, "backend": backend, "lora": {"own": tmp_path}}
+                )
+            )
 
 
 # engine, argument, the rest of the message

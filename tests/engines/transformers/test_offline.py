@@ -21,6 +21,7 @@ from backedge.offline.contracts import (
 )
 from backedge.offline.plugins import NoDuplicates
 
+from tests.offline.adapters import make_adapter
 from tests.offline.batches import (
     PARSED,
     ask,
@@ -385,3 +386,42 @@ def test_grammars_need_xgrammar(monkeypatch):
         [(_, result)] = engine.iterate_text_batch(iter([row]))
         assert engine.backend.model is None
     assert "pip install xgrammar" in str(result.error)
+
+
+def test_adapters_of_rows(tmp_path):
+    """One batch has rows with and without adapters; each is as if the model were loaded so."""
+    pytest.importorskip("peft")
+    folders = {name: make_adapter(tmp_path / name, seed) for seed, name in enumerate("ab")}
+    config = ModelLoadConfig(TINY_MODEL, backend="hf", dtype="float32", lora=folders)
+    options = GenerationOptions(temperature=0, max_new_tokens=8, ignore_eos=True)
+    rows = [ask("Hi", lora=name) for name in (None, "a", "b", "a", None)]
+    with GenerationEngine(config) as engine:
+        found = [result.token_ids for result in engine.generate_text_batch(rows, options)]
+        expected = []
+        for name in (None, *folders):
+            model = transformers.AutoModelForCausalLM.from_pretrained(TINY_MODEL)
+            if name is not None:
+                model.load_adapter(str(folders[name]))
+            [ids] = model.generate(
+                torch.tensor([found_prompt(engine)]),
+                max_new_tokens=8,
+                do_sample=False,
+                eos_token_id=560,
+            ).tolist()
+            expected.append(ids[-8:])
+    plain, first, second = expected
+    assert found == [plain, first, second, first, plain]
+    assert len({*map(tuple, expected)}) == 3
+
+
+def found_prompt(engine):
+    text = engine.backend.open()
+    return text.encode(
+        text.render([{"role": "user", "content": "Hi"}], None, enable_thinking=False)
+    )
+
+
+def test_adapters_need_peft(monkeypatch, tmp_path):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(CapabilityError, match="pip install peft"):
+        GenerationEngine(ModelLoadConfig(TINY_MODEL, backend="hf", lora={"a": tmp_path}))

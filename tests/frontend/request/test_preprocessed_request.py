@@ -44,6 +44,15 @@ def test_nothing_asked_for_is_what_dynamo_sends():
     }
 
 
+def test_several_choices_at_temperature_0_are_the_likeliest_tokens():
+    """vLLM refuses several greedy choices, and a batch answers them."""
+    for fields in ({"n": 3, "temperature": 0}, {"n": 3}):
+        sampling = preprocessed(fields)["sampling_options"]
+        assert (sampling["n"], sampling["temperature"], sampling["top_k"]) == (3, 1.0, 1)
+    sampling = preprocessed({"n": 3, "temperature": 0.5})["sampling_options"]
+    assert (sampling["n"], sampling["temperature"], sampling["top_k"]) == (3, 0.5, None)
+
+
 def test_fields_of_engines_are_left_out_unless_set():
     kwargs = {"enable_thinking": False}
     fields = EngineFields(reasoning_parser_kwargs=ReasoningParserKwargs(kwargs))
