@@ -334,8 +334,8 @@ def _find_needs(
         own = _find_row_options([read])
         for need, option in itertools.chain.from_iterable(map(_ask_options, own)):
             needs.setdefault(need, f"{shown} with {option}")
-        if LORA not in needs and (lora := getattr(read.request, "lora", None)) is not None:
-            needs[LORA] = f"{shown} with lora={lora!r}"
+        if (lora := getattr(read.request, "lora", None)) is not None:
+            needs.setdefault(LORA, f"{shown} with lora={lora!r}")
         if GUIDED not in needs and (asked := read.describe(*own or [options])):
             needs[GUIDED] = f"{shown} with {asked}"
     return needs

@@ -180,7 +180,8 @@ class Preparation:
         plugins: Sequence[Plugin],
     ) -> Row:
         """Return the row of a request. Raises `RowFailure`."""
-        check_request(kind, request := read.request, self.backend.config.lora)
+        check_request(kind, request := read.request)
+        check_adapter(request.lora, self.backend.config.lora)
         options = request.options or options
         if read.error is not None:
             raise read.error
@@ -308,10 +309,15 @@ def build_parser_request(
     )
 
 
-def check_request(
-    kind: RequestKind, request: TextGenerationRequest, adapters: Collection[str] = ()
-) -> None:
-    """Raise `RowFailure` unless this is a request of this kind, for the model or an adapter."""
+def check_adapter(name: str | None, known: Collection[str]) -> None:
+    """Raise `RowFailure` for an adapter that the model does not have."""
+    if name is not None and name not in known:
+        names = ", ".join(map(repr, known)) or "none"
+        raise RowFailure("request", f"lora has no adapter {name!r}; known: {names}.")
+
+
+def check_request(kind: RequestKind, request: TextGenerationRequest) -> None:
+    """Raise `RowFailure` unless this is a request of this kind."""
     expected = VlmGenerationRequest if kind == "vlm" else TextGenerationRequest
     if not isinstance(request, expected):
         raise RowFailure("request", f"{shorten(repr(request), 200)} is not a {expected.__name__}.")
@@ -323,9 +329,6 @@ def check_request(
         raise RowFailure(
             "request", f"prompt must be a string, not {shorten(repr(request.prompt), 200)}."
         )
-    if request.lora is not None and request.lora not in adapters:
-        known = ", ".join(map(repr, adapters)) or "none"
-        raise RowFailure("request", f"lora has no adapter {request.lora!r}; known: {known}.")
     options: object = request.options
     if options and not isinstance(options, GenerationOptions):
         raise RowFailure("request", f"options must be GenerationOptions, not {options!r}.")
