@@ -185,7 +185,6 @@ class Preparation:
         options = request.options or options
         if read.error is not None:
             raise read.error
-        self._check_token_ids(options)
         prompt = self._build_prompt(request, options)
         parser_request = build_parser_request(request, options)
         grammar = self._build_grammar(read.guided, options, parser_request, prompt)
@@ -214,6 +213,7 @@ class Preparation:
         )
 
     def _build_stops(self, options: GenerationOptions, limit: int | None) -> StopPolicy:
+        self._check_token_ids(options)
         strings, tokens = normalize_stops(
             options.stop_strings,
             options.stop_token_ids,
