@@ -10,7 +10,7 @@ from smg_grpc_proto import sglang_scheduler_pb2 as messages
 from smg_grpc_proto import sglang_scheduler_pb2_grpc as services
 
 from ...base.json_types import JsonObject
-from ...worker.remote_request import (
+from ...worker.grpc_server import (
     Fields,
     GrpcServer,
     build_fields,

@@ -9,7 +9,7 @@ from smg_grpc_proto import vllm_engine_pb2_grpc as services
 
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject
-from ...worker.remote_request import (
+from ...worker.grpc_server import (
     Fields,
     GrpcServer,
     build_fields,

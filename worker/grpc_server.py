@@ -1,4 +1,4 @@
-"""Requests and outputs of Dynamo's form in the messages of an engine's gRPC server.
+"""An engine's gRPC server: requests and outputs of Dynamo's form in its messages.
 
 The servers of vLLM and SGLang share the package smg-grpc-proto: most of their fields have the same
 names. `engines/<engine>/remote.py` has the table of an engine.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from backedge.worker.remote_request import StreamedRequest, read_defaults
+from backedge.worker.grpc_server import StreamedRequest, read_defaults
 from smg_grpc_proto import vllm_engine_pb2 as messages
 
 
