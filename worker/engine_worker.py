@@ -1,6 +1,6 @@
-"""Post-processing in a worker process, whatever the engine and however it got in.
+"""Post-processing in a worker process, the same for all engines.
 
-`patched_worker` puts it into Dynamo's workers of known engines, `contract` around any engine with
+`patched_worker` adds it to Dynamo's workers of known engines, `contract` to any engine with
 Dynamo's own interface.
 """
 
