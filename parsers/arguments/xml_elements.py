@@ -115,6 +115,14 @@ class XmlElements(IncrementalGrammar):
         return "".join(texts) + self._space
 
     @override
+    def take_run(self, text: str) -> bool:
+        value = self._open[-1].value if self._open else None
+        if value is None or self._tag_prefix[0] in text or "<" in text:
+            return False
+        value.feed(text)
+        return True
+
+    @override
     def take_unexpected(self, char: str) -> None:
         if self._unopened and self._innermost.closer:
             self._calls.drop_mark()  # an end tag, doubled
