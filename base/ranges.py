@@ -12,6 +12,8 @@ from typing import NamedTuple
 from .limits import MAX_CHOICES, MAX_TOP_LOGPROBS
 
 INT_32, INT_64 = 2**31 - 1, 2**63 - 1
+# Dynamo's number of alternatives of a token that stands for all, which vLLM calls -1.
+ALL_ALTERNATIVES = 2**32 - 1
 
 
 class Range(NamedTuple):

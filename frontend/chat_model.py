@@ -262,4 +262,4 @@ class ChatModel:
         media, _ = extract_mm_urls(prepared.request.raw["messages"])
         counts = {MEDIA_COUNTS[kind]: len(items) for kind, items in (media or {}).items() if items}
         prompt: list[int] = prepared.preprocessed["token_ids"]
-        return OpenAIChunkWriter(prepared.params, counts, prompt)
+        return OpenAIChunkWriter(prepared.params, counts, prompt, prepared.request.extra_fields)

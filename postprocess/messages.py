@@ -176,6 +176,7 @@ class Chunk(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
 
     token_ids: new tokens only. finish_reason: the engine's; None before the end.
     logprobs, top_logprobs: one entry per token, as in `LLMEngineOutput`.
+    prompt_logprobs: in Dynamo's form, for the frontend's response alone; never recorded.
     """
 
     index: U32 = 0
@@ -186,6 +187,7 @@ class Chunk(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
     top_logprobs: list[list[EngineLogprob]] | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
+    prompt_logprobs: object = None
 
     def cut(self, start: int, stop: int) -> Chunk:
         """Return the tokens from `start` to `stop`; only the last one ends the choice."""

@@ -205,6 +205,9 @@ class StreamedRequest:
         self._limit = sys.maxsize if limit is None else limit
         self._asked = frozenset(stop_token_ids)
         self._stops = self._asked.union(request.get("eos_token_ids") or ())
+        options: JsonObject = request.get("output_options") or {}
+        self._wants_logprobs = options.get("logprobs") is not None
+        self._prompt: JsonObject = {}
         self._generated: dict[int, int] = {}
         # An output that may be a choice's last one waits for the choice's end: only together
         # they tell that the last token is no text.
@@ -214,9 +217,11 @@ class StreamedRequest:
         """Return a response as outputs of Dynamo's form."""
         if response.HasField("complete"):
             end = response.complete
+            self._read_prompt(end)
             last = self._held.pop(end.index, {"index": end.index, "token_ids": []})
             return [last | self._read_end(end)]
         chunk = response.chunk
+        self._read_prompt(chunk)
         index, token_ids = chunk.index, list(chunk.token_ids)
         outputs = [self._held.pop(index)] if index in self._held else []
         if not token_ids:
@@ -224,16 +229,23 @@ class StreamedRequest:
         generated = self._generated.get(index, 0) + len(token_ids)
         self._generated[index] = generated
         output: JsonObject = {"index": index, "token_ids": token_ids}
-        if chunk.HasField("output_logprobs"):
+        if self._wants_logprobs and chunk.HasField("output_logprobs"):
             output |= read_logprobs(chunk.output_logprobs)
         if token_ids[-1] in self._stops or generated >= self._limit:
             self._held[index] = output
             return outputs
         return [*outputs, output]
 
+    def _read_prompt(self, found: Message) -> None:
+        """Keep the prompt's probabilities, which Dynamo wants with the end of each choice."""
+        if found.HasField("input_logprobs"):
+            prompt = read_prompt_logprobs(found.input_logprobs)
+            self._prompt = {"engine_data": {"prompt_logprobs": prompt}}
+
     def _read_end(self, end: Message) -> JsonObject:
         generated = sum(self._generated.values())
         output: JsonObject = {
+            **self._prompt,
             "finish_reason": end.finish_reason,
             "completion_usage": {
                 "prompt_tokens": end.prompt_tokens,
@@ -258,6 +270,18 @@ def read_logprobs(found: Message) -> JsonObject:
         for top in found.top_logprobs
     ]
     return {"log_probs": list(found.token_logprobs), **({"top_logprobs": tops} if tops else {})}
+
+
+def read_prompt_logprobs(found: Message) -> list[JsonObject | None]:
+    """Return the probabilities of a prompt's tokens in Dynamo's form; the first one has none."""
+    tops = [dict(sort_likeliest(top)) for top in found.top_logprobs]
+    tops = tops or [{} for _ in found.token_ids]
+    return [
+        {str(each): {"logprob": logprob} for each, logprob in ({token_id: own.value} | top).items()}
+        if own.HasField("value")
+        else None
+        for token_id, own, top in zip(found.token_ids, found.token_logprobs, tops, strict=True)
+    ]
 
 
 def sort_likeliest(top: Message) -> list[tuple[int, float]]:

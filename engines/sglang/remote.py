@@ -13,6 +13,7 @@ from ...base.json_types import JsonObject
 from ...worker.grpc_server import (
     Fields,
     GrpcServer,
+    Put,
     build_fields,
     put_constraint,
     put_json,
@@ -51,9 +52,22 @@ def build_message(
     return messages.GenerateRequest(**message)
 
 
-def put_logprobs(message: JsonObject, value: object) -> None:
-    """Ask for the probabilities of generated tokens, and of `value` alternatives."""
-    message |= {"return_logprob": True, "top_logprobs_num": value, "logprob_start_len": -1}
+def put_logprobs(start: int) -> Put:
+    """Ask for the probabilities of the tokens from `start` on, -1: of generated ones.
+
+    The server knows one number of alternatives, and one start.
+    """
+
+    def put(message: JsonObject, value: object) -> None:
+        alternatives = max(message.get("top_logprobs_num", 0), msgspec.convert(value, int))
+        first = max(message.get("logprob_start_len", -1), start)
+        message |= {
+            "return_logprob": True,
+            "top_logprobs_num": alternatives,
+            "logprob_start_len": first,
+        }
+
+    return put
 
 
 def put_choices(message: JsonObject, value: object) -> None:
@@ -94,7 +108,8 @@ FIELDS: Fields = {
         "stop": None,
     },
     "output_options": {
-        "logprobs": put_logprobs,
+        "logprobs": put_logprobs(-1),
+        "prompt_logprobs": put_logprobs(0),
         "skip_special_tokens": None,
         "formatted_prompt": None,
     },

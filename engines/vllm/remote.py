@@ -9,9 +9,11 @@ from smg_grpc_proto import vllm_engine_pb2_grpc as services
 
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject
+from ...base.ranges import ALL_ALTERNATIVES
 from ...worker.grpc_server import (
     Fields,
     GrpcServer,
+    Put,
     build_fields,
     put_constraint,
     put_json,
@@ -45,11 +47,21 @@ def build_message(
     return messages.GenerateRequest(**message)
 
 
-def put_seed(message: JsonObject, value: object) -> None:
-    """Write a seed. Raises `RequestError` for more than 32 bits."""
-    if not isinstance(value, int) or not _I32[0] <= value <= _I32[1]:
-        raise RequestError.wrong("seed", value, "a number of 32 bits for vLLM's gRPC server")
-    message["sampling_params"]["seed"] = value
+def put_i32(field: str) -> Put:
+    """Write a number. Raises `RequestError` for more than 32 bits with a sign."""
+
+    def put(message: JsonObject, value: object) -> None:
+        if not isinstance(value, int) or not _I32[0] <= value <= _I32[1]:
+            raise RequestError.wrong(field, value, "a number of 32 bits for vLLM's gRPC server")
+        message["sampling_params"][field] = value
+
+    return put
+
+
+def put_alternatives(field: str) -> Put:
+    """Write a number of alternatives of each token; -1 is vLLM's word for all."""
+    put = put_i32(field)
+    return lambda message, value: put(message, -1 if value == ALL_ALTERNATIVES else value)
 
 
 def put_top_k(message: JsonObject, value: object) -> None:
@@ -79,7 +91,7 @@ FIELDS: Fields = {
         "frequency_penalty": put_sampling("frequency_penalty"),
         "presence_penalty": put_sampling("presence_penalty"),
         "repetition_penalty": put_sampling("repetition_penalty"),
-        "seed": put_seed,
+        "seed": put_i32("seed"),
         "logit_bias": put_bias,
         "guided_decoding": put_constraint(
             {
@@ -104,7 +116,8 @@ FIELDS: Fields = {
         "stop": None,
     },
     "output_options": {
-        "logprobs": put_sampling("logprobs"),
+        "logprobs": put_alternatives("logprobs"),
+        "prompt_logprobs": put_alternatives("prompt_logprobs"),
         "skip_special_tokens": None,
         "formatted_prompt": None,
     },

@@ -24,6 +24,9 @@ from ...guided.guided_request import GuidedRequest, decode_request
 from ...templates.chat_template import join_reasoning
 from ..turns.flags import TurnMode
 
+# The name of a field of the response, and of one under its `nvext`.
+PROMPT_LOGPROBS = "prompt_logprobs"
+
 
 class CalledFunction(msgspec.Struct, gc=False):
     """The function of a call. arguments: JSON text or a decoded value."""
@@ -118,6 +121,20 @@ class ChatRequest(GuidedRequest, kw_only=True):
     metadata: object = None
     nvext: NvExt | None = None
     routing: object = None
+
+    @property
+    def extra_fields(self) -> list[str]:
+        """The fields under `nvext` that the client wants in the response."""
+        return (self.nvext.extra_fields if self.nvext else None) or []
+
+    @property
+    def prompt_logprobs_count(self) -> int | None:
+        """The alternatives of each of the prompt's tokens; None if the response has none.
+
+        A stream has them under `nvext` alone.
+        """
+        shown = not self.stream or PROMPT_LOGPROBS in self.extra_fields
+        return self.prompt_logprobs if shown else None
 
     @property
     def max_output_tokens(self) -> int | None:

@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject
+from ...base.ranges import ALL_ALTERNATIVES
 from ...guided.call_policy import constrains_to_json
 from ...parsers.base import ParserRequest, forces_call
 from ...postprocess.messages import PostprocessParams
@@ -221,6 +222,7 @@ def build_preprocessed_request(
     context_length: of the worker, in tokens; None if unknown.
     Raises `RequestError` for a prompt that leaves no room for an answer.
     """
+    alternatives = request.prompt_logprobs_count
     return PreprocessedRequest(
         model=request.model,
         token_ids=prompt.token_ids,
@@ -232,7 +234,7 @@ def build_preprocessed_request(
         ),
         output_options=OutputOptions(
             logprobs=request.top_logprobs_count,
-            prompt_logprobs=request.prompt_logprobs,
+            prompt_logprobs=ALL_ALTERNATIVES if alternatives == -1 else alternatives,
             skip_special_tokens=request.skip_special_tokens is not False,
         ),
         eos_token_ids=folder.eos_token_ids,
@@ -289,8 +291,7 @@ def build_postprocess_params(
 
 def _wants_token_ids(request: ChatRequest) -> bool:
     """Whether the client asks for output token ids, in vLLM's way or in Dynamo's."""
-    extra_fields = (request.nvext.extra_fields if request.nvext else None) or []
-    return bool(request.return_token_ids) or "completion_token_ids" in extra_fields
+    return bool(request.return_token_ids) or "completion_token_ids" in request.extra_fields
 
 
 def build_parser_request(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from ...base.json_types import JsonObject
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessedChunk, PostprocessParams, Usage
+from ..request.chat_request import PROMPT_LOGPROBS
 
 AnnotatedChunk: TypeAlias = JsonObject
 """A chat.completion.chunk, or only metrics, in the envelope of Dynamo's HTTP layer."""
@@ -19,14 +20,20 @@ class OpenAIChunkWriter:
 
     media: number of images, videos and audio clips in the request, by name of Dynamo's metric.
     prompt_token_ids: sent with the first chunk to a client that asks for token ids.
+    extra_fields: the fields under `nvext` that the client asks for.
     """
 
     def __init__(
-        self, params: PostprocessParams, media: dict[str, int], prompt_token_ids: list[int]
+        self,
+        params: PostprocessParams,
+        media: dict[str, int],
+        prompt_token_ids: list[int],
+        extra_fields: Sequence[str] = (),
     ) -> None:
         self._params = params
         self._media = media
         self._prompt_token_ids = prompt_token_ids if params.return_token_ids else []
+        self._extra_fields = extra_fields
         self._output_tokens = 0
         self._finished = 0
         self._choice_token_ids: dict[str, list[int]] = {}
@@ -41,6 +48,8 @@ class OpenAIChunkWriter:
         responses = [
             self._build_response([self._build_choice(delta)], delta) for delta in processed.deltas
         ]
+        if chunk.prompt_logprobs is not None and responses:
+            self._add_prompt_logprobs(responses[-1], chunk.prompt_logprobs)
         self._add_usage(responses, processed.usage)
         if not responses:
             text = msgspec.json.encode(metrics).decode()
@@ -106,6 +115,14 @@ class OpenAIChunkWriter:
         if delta.stop_reason is not None:
             extension["stop_reason"] = delta.stop_reason
         return extension
+
+    def _add_prompt_logprobs(self, response: JsonObject, found: object) -> None:
+        """Add them where Dynamo's own frontends do; workers send them with each choice's end."""
+        if not self._params.stream:
+            response[PROMPT_LOGPROBS] = found
+        if PROMPT_LOGPROBS in self._extra_fields:
+            response.setdefault("nvext", {})[PROMPT_LOGPROBS] = found
+        self._extra_fields = ()
 
     def _add_usage(self, responses: list[JsonObject], usage: Usage | None) -> None:
         """Add the usage as OpenAI does: to the answer, or as a stream's last chunk."""

@@ -53,10 +53,17 @@ class _ExtraArgs(msgspec.Struct):
     processed: str | None = msgspec.field(default=None, name=KEY)
 
 
+class _EngineData(msgspec.Struct):
+    """The engine's own data, which Dynamo passes on."""
+
+    prompt_logprobs: object = None
+
+
 class _Output(msgspec.Struct):
-    """The part of an engine output that a worker's post-processing has added."""
+    """The parts of an engine output that no `Chunk` has from the engine."""
 
     extra_args: _ExtraArgs | None = None
+    engine_data: _EngineData | None = None
 
 
 def parse_client_error(error: Exception) -> HttpError | None:
@@ -208,10 +215,10 @@ class StreamReader:
                 f"the worker sent choice {chunk.index}; the request has {self._params.n}"
             )
         try:
-            extra_args = msgspec.convert(output, _Output).extra_args or _ExtraArgs()
+            rest = msgspec.convert(output, _Output)
         except msgspec.ValidationError as error:
             raise ProtocolError(f"a worker's post-processed chunk: {error}") from error
-        processed = self._read_processed(extra_args.processed, chunk)
+        processed = self._read_processed((rest.extra_args or _ExtraArgs()).processed, chunk)
         if processed is None:
             processed = self._process(chunk)
         if chunk.index in self._finished:
@@ -220,6 +227,9 @@ class StreamReader:
             self._record(self._recorder, chunk, processed)
         self.token_ids[chunk.index] += chunk.token_ids
         self._finished.update(delta.index for delta in processed.deltas if delta.finish_reason)
+        if rest.engine_data is not None:
+            prompt = rest.engine_data.prompt_logprobs
+            chunk = msgspec.structs.replace(chunk, prompt_logprobs=prompt)
         return chunk, processed
 
     def _record(

@@ -166,16 +166,11 @@ def test_options_reach_the_engine(fleet: Fleet, pairs: list[Pair], name: str) ->
     assert answers[0] == answers[1] != answers[2]
 
 
-@pytest.mark.parametrize(
-    ("fields", "name"), [({"seed": 1 << 40}, "seed"), ({"echo": True}, "prompt_logprobs")]
-)
-def test_what_the_protocol_cannot_say_is_refused(
-    fleet: Fleet, pairs: list[Pair], fields: dict[str, Any], name: str
-) -> None:
-    body = {"model": SIDECAR, "prompt": LETTERS, "max_tokens": 5, **fields}
+def test_what_the_protocol_cannot_say_is_refused(fleet: Fleet, pairs: list[Pair]) -> None:
+    body = {"model": SIDECAR, "prompt": LETTERS, "max_tokens": 5, "seed": 1 << 40}
     response = HTTP.post(fleet.frontend.url + "/v1/completions", json=body, timeout=60)
     assert response.status_code == 400
-    assert name in response.text
+    assert "seed" in response.text
     assert "gRPC" in response.text
 
 

@@ -59,7 +59,8 @@ def test_probabilities() -> None:
     response = messages.GenerateResponse(
         chunk=messages.GenerateStreamChunk(token_ids=[5], output_logprobs=found)
     )
-    (output,) = StreamedRequest(None, {}, []).read(response)  # type: ignore[arg-type]  # it is not read
+    request = StreamedRequest(None, {"output_options": {"logprobs": 2}}, [])  # type: ignore[arg-type]  # it is not read
+    (output,) = request.read(response)
     assert output["log_probs"] == [-1.0]
     assert output["top_logprobs"] == [
         [
@@ -67,6 +68,29 @@ def test_probabilities() -> None:
             {"rank": 2, "token_id": 5, "logprob": -1.0},
         ]
     ]
+
+
+def test_probabilities_of_the_prompt_come_with_each_end() -> None:
+    values = [messages.InputTokenLogProb(), messages.InputTokenLogProb(value=-1.0)]
+    top = messages.TopLogProbs(values=[-1.0, -0.5], token_ids=[5, 6])
+    tops = [messages.TopLogProbs(), top]
+    found = messages.InputLogProbs(token_logprobs=values, token_ids=[4, 5], top_logprobs=tops)
+    first = chunk(0, 7)
+    first.chunk.input_logprobs.CopyFrom(found)
+    request = StreamedRequest(None, {}, [])  # type: ignore[arg-type]  # it is not read
+    assert "engine_data" not in request.read(first)[0]
+    for index in (0, 1):
+        (last,) = request.read(end(index, "stop"))
+        prompt = [None, {"5": {"logprob": -1.0}, "6": {"logprob": -0.5}}]
+        assert last["engine_data"] == {"prompt_logprobs": prompt}
+
+
+def test_probabilities_that_were_not_asked_for_are_left_out() -> None:
+    """SGLang gives those of the generated tokens with those of the prompt."""
+    first = chunk(0, 7)
+    first.chunk.output_logprobs.token_logprobs.append(-1.0)
+    request = StreamedRequest(None, {"output_options": {"prompt_logprobs": 0}}, [])  # type: ignore[arg-type]  # it is not read
+    assert request.read(first) == [{"index": 0, "token_ids": [7]}]
 
 
 def test_the_end_of_the_text_is_no_stop_token_of_the_client() -> None:

@@ -70,6 +70,21 @@ def test_fields_beside_the_sampling() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "start", "alternatives"),
+    [
+        ({"logprobs": 2}, -1, 2),
+        ({"prompt_logprobs": 3}, 0, 3),
+        ({"logprobs": 2, "prompt_logprobs": 0}, 0, 2),
+        ({"prompt_logprobs": 0, "logprobs": 2}, 0, 2),
+    ],
+)
+def test_probabilities(fields: JsonObject, start: int, alternatives: int) -> None:
+    message = build_message(build("output_options", **fields), "id", {})
+    assert message.return_logprob
+    assert (message.logprob_start_len, message.top_logprobs_num) == (start, alternatives)
+
+
+@pytest.mark.parametrize(
     ("request_", "field"),
     [
         (build(SAMPLING, seed=1), "sampling_options.seed"),

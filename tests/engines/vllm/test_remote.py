@@ -41,6 +41,8 @@ def build(name: str, **fields: Any) -> JsonObject:
         (build(STOPS, stop_token_ids=[1, 2], stop_token_ids_hidden=[2, 3], stop=["x"]),
          {"stopTokenIds": [1, 2, 2, 3]}),
         (build(OUTPUT, logprobs=0, skip_special_tokens=False), {"logprobs": 0}),
+        (build(OUTPUT, prompt_logprobs=2), {"promptLogprobs": 2}),
+        (build(OUTPUT, prompt_logprobs=(1 << 32) - 1), {"promptLogprobs": -1}),
         ({"token_ids": [3, 4], "reasoning_ended": True}, {"grammarFromFirstToken": True}),
     ],
 )  # fmt: skip
@@ -62,7 +64,7 @@ def test_fields_arrive(request_: JsonObject, sampling: JsonObject) -> None:
         (build(SAMPLING, guided_decoding={"regex": "a", "whitespace_pattern": " "}),
          "sampling_options.guided_decoding.whitespace_pattern"),
         (build(STOPS, max_thinking_tokens=5), "stop_conditions.max_thinking_tokens"),
-        (build(OUTPUT, prompt_logprobs=1), "output_options.prompt_logprobs"),
+        (build(OUTPUT, prompt_logprobs=(1 << 32) - 2), "prompt_logprobs"),
         ({"token_ids": [3], "multi_modal_data": {"image_url": []} | {"a": 1}}, "multi_modal_data"),
         ({"token_ids": [3], "prefill_result": {"a": 1}}, "prefill_result"),
     ],

@@ -3,6 +3,7 @@
 import json
 
 import msgspec
+import pytest
 from backedge.frontend.request.preprocessed_request import (
     EngineFields,
     Prompt,
@@ -51,6 +52,26 @@ def test_several_choices_at_temperature_0_are_the_likeliest_tokens():
         assert (sampling["n"], sampling["temperature"], sampling["top_k"]) == (3, 1.0, 1)
     sampling = preprocessed({"n": 3, "temperature": 0.5})["sampling_options"]
     assert (sampling["n"], sampling["temperature"], sampling["top_k"]) == (3, 0.5, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "alternatives"),
+    [
+        ({"prompt_logprobs": 2}, 2),
+        ({"prompt_logprobs": -1}, 2**32 - 1),
+        ({"prompt_logprobs": 2, "stream": True}, None),
+        (
+            {
+                "prompt_logprobs": 2,
+                "stream": True,
+                "nvext": {"extra_fields": ["prompt_logprobs"]},
+            },
+            2,
+        ),
+    ],
+)
+def test_probabilities_of_the_prompt_are_computed_if_they_are_shown(fields, alternatives):
+    assert preprocessed(fields)["output_options"]["prompt_logprobs"] == alternatives
 
 
 def test_fields_of_engines_are_left_out_unless_set():

@@ -78,3 +78,24 @@ def test_without_a_stream_usage_and_logprobs_are_in_the_answer():
     assert sent["data"]["choices"][0]["logprobs"] == {
         "content": [{"token": "x", "logprob": -0.5, "bytes": [120], "top_logprobs": []}]
     }
+
+
+@pytest.mark.parametrize(
+    ("stream", "extra_fields", "root", "extension"),
+    [
+        (False, [], True, False),
+        (False, ["prompt_logprobs"], True, True),
+        (True, ["prompt_logprobs"], False, True),
+        (True, [], False, False),
+    ],
+)
+def test_probabilities_of_the_prompt_are_where_dynamo_has_them(
+    stream, extra_fields, root, extension
+):
+    found = [None, {"5": {"logprob": -1.0}}]
+    writer = OpenAIChunkWriter(params(stream=stream), {}, [], extra_fields)
+    post = PostprocessedChunk(deltas=[ChoiceDelta(0, finish_reason="stop")])
+    (sent,) = writer.write(Chunk(token_ids=[7], prompt_logprobs=found), post)
+    assert sent["data"].get("prompt_logprobs") == (found if root else None)
+    nvext = sent["data"].get("nvext", {})
+    assert nvext.get("prompt_logprobs") == (found if extension else None)

@@ -176,6 +176,32 @@ def test_nothing_follows_the_finish(processed, tail):
     assert (whole.delta.content, whole.finish_reason) == (TEXT, "stop")
 
 
+@pytest.mark.parametrize("processed", [everything, nothing])
+def test_probabilities_of_the_prompt_are_not_recorded(processed):
+    items = outputs(processed)
+    items[-1]["engine_data"] = {"prompt_logprobs": [None], "other": 1}
+    recorder: Any = Recorder()
+    reader = StreamReader(params(), lambda: Postprocessor(params(), tiny_detokenizers()), recorder)
+
+    async def run():
+        return [chunk async for chunk, _ in reader.read(Engine(items), {}, Context())]
+
+    *others, last = asyncio.run(run())
+    assert last.prompt_logprobs == [None]
+    assert {chunk.prompt_logprobs for chunk in (*others, *recorder.chunks)} == {None}
+
+
+class Recorder:
+    def __init__(self):
+        self.chunks = []
+
+    def add(self, chunk, now):
+        self.chunks.append(chunk)
+
+    def sent(self, deltas, now):
+        pass
+
+
 def test_a_stop_string_found_here_stops_the_worker():
     whole, _, context = read(outputs(nothing), stop=["three"])
     assert (whole.delta.content, whole.finish_reason, whole.stop_reason) == (
