@@ -37,7 +37,7 @@ from ...offline.model_text import ModelText, open_text
 from ...offline.parent_death import adopt_engine, start_engine
 from ...offline.plugins.base import Plugin
 from ...offline.results import RowError
-from ...offline.rows import Row, build_request_id, find_row_error
+from ...offline.rows import Row, RowFailure, build_request_id, find_row_error
 from ...offline.vision import VisionBackend
 from ...parsers.api import Engine
 from ...postprocess.messages import EngineLogprob
@@ -208,6 +208,8 @@ class _Requests:
             request_id = build_request_id(row, completion)
             try:
                 prompt = self._build_prompt(row)
+                if self._adapters and row.lora is None:
+                    check_plain_row()
                 self._engine.add_request(
                     request_id,
                     prompt,
@@ -278,6 +280,18 @@ def build_adapters(config: ModelLoadConfig) -> dict[str | None, object]:
         name: LoRARequest(name, number, str(folder))
         for number, (name, folder) in enumerate(config.lora.items(), 1)
     }
+
+
+def check_plain_row() -> None:
+    """Raise `RowFailure` for a row without an adapter, beside adapters, on a CPU.
+
+    vLLM's kernels for a CPU take the index -1, which stands for no adapter, for the last adapter.
+    """
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu():
+        found = "vLLM on a CPU would answer a row without an adapter by one of those of lora"
+        raise RowFailure("request", f"{found}; run such rows without lora.")
 
 
 def find_rank(config: ModelLoadConfig) -> int:
