@@ -137,6 +137,9 @@ class DescribedParser(StreamParser):
             for name, field in fields.items()
             if not field.get("content_args", {}).get("strip", True)
         }
+        # The text between two texts of a field.
+        self._joins = {name: field.get("join") or "" for name, field in fields.items()}
+        self._shown = set[str]()  # fields that have had text
         self._declared = (
             {tool["function"]["name"] for tool in request.tools}
             if names.tool_call and request.parses_own_syntax
@@ -236,9 +239,12 @@ class DescribedParser(StreamParser):
             text = self._space + text if self._body else text.lstrip()
             shown = text.rstrip()
             self._space, text = text[len(shown) :], shown
-        self._body += text
         if kind is not None and text:
-            yield kind(text)
+            region = self._region or ""
+            join = self._joins.get(region, "") if not self._body and region in self._shown else ""
+            self._shown.add(region)
+            yield kind(join + text)
+        self._body += text
 
     def _send(self, calls: list[object]) -> Iterator[Event]:
         """Yield complete calls; their text if one is not a call of a declared function."""

@@ -183,7 +183,6 @@ def test_what_transformers_refuses_stops_the_start() -> None:
 # Where ours differs from what transformers returns for the same pieces.
 DIFFERENT = {
     "synthetic/zero-width-open#basic": "all texts of a field are kept, not the last alone",
-    "hf-tests/test_join_concatenates_repeated_matches/1#52": "no text is put between two texts",
 }
 
 
