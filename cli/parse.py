@@ -137,6 +137,10 @@ def read_tools(path: Path) -> Sequence[JsonObject]:
     """Read the tools in a file. Raises `SetupError`."""
     try:
         tools = msgspec.json.decode(path.read_bytes(), type=list[JsonObject])
+    except OSError as error:
+        raise SetupError(
+            f"--tools {path} cannot be read ({error.strerror}); name a JSON file."
+        ) from error
     except msgspec.DecodeError as error:
         raise SetupError(f"--tools {path}: not a JSON list of tools ({error}).") from error
     for position, tool in enumerate(tools):

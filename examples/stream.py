@@ -98,8 +98,11 @@ def main() -> None:
     parser.add_argument("--model", default="tiny")
     options = parser.parse_args()
     client = openai.OpenAI(base_url=options.url, api_key="none")
-    for question in QUESTIONS:
-        stream(client, options.model, question)
+    try:
+        for question in QUESTIONS:
+            stream(client, options.model, question)
+    except openai.OpenAIError as error:
+        sys.exit(f"stream: --url {options.url}, --model {options.model}: {error}")
 
 
 if __name__ == "__main__":

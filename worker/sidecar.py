@@ -8,23 +8,35 @@ from __future__ import annotations
 import argparse
 import sys
 
-import grpc
-from dynamo.common.backend.engine import LLMEngine
-from dynamo.common.backend.run import run
-from dynamo.common.backend.worker import WorkerConfig
-from dynamo.common.configuration.groups.runtime_args import (
-    DynamoRuntimeArgGroup,
-    DynamoRuntimeConfig,
-)
-from dynamo.common.utils.runtime import parse_endpoint
 from typing_extensions import override
 
 from ..base.engines import load_engine_module
 from ..base.errors import SetupError, exiting
 from ..base.flags import Flag, add_to, flag
-from .contract import ContractWorker, PostprocessedEngine, check_dynamo, read_flags
+from ..base.seams import check_dynamo_installed
 from .flags import parse_seconds
-from .remote_engine import CHANNEL_OPTIONS, RemoteEngine
+
+try:
+    import grpc
+    from dynamo.common.backend.engine import LLMEngine
+    from dynamo.common.backend.run import run
+    from dynamo.common.backend.worker import WorkerConfig
+    from dynamo.common.configuration.groups.runtime_args import (
+        DynamoRuntimeArgGroup,
+        DynamoRuntimeConfig,
+    )
+    from dynamo.common.utils.runtime import parse_endpoint
+
+    from .contract import ContractWorker, PostprocessedEngine, check_dynamo, read_flags
+    from .remote_engine import CHANNEL_OPTIONS, RemoteEngine
+except ModuleNotFoundError as error:
+    if __name__ != "__main__":
+        raise
+    with exiting():
+        check_dynamo_installed()
+        raise SetupError(
+            f"{error.name} is not installed; in a checkout of Backedge: pip install '.[sidecar]'."
+        ) from error
 
 SCHEME = "grpc://"
 ENGINES = ("vllm", "sglang")

@@ -5,8 +5,6 @@ python -m backedge.worker.replay --tool-call-parser hermes --reasoning-parser qw
 
 from __future__ import annotations
 
-import uvloop
-
 from ...base.errors import exiting
 from ...base.seams import check_seams, rows_of
 from ...engines.dynamo import seams
@@ -17,6 +15,7 @@ def main() -> None:
     """Run the worker until the process is told to stop."""
     with exiting(prefix=""):
         check_seams(rows_of(seams.WORKER, "worker", "replay"), seams.PACKAGES)
+    import uvloop
     from dynamo.runtime.logging import configure_dynamo_logging
 
     from .flags import build_flag_parser, build_worker

@@ -102,6 +102,58 @@ MISTAKES = [
     pytest.param((*CLI, "parse", "--format", "hemes"), {}, "hemes", "hermes", id="format"),
     pytest.param((*KIT, "my_tokenizer", "--model", MODEL), {}, "my_tokenizer", ":", id="no class"),
     pytest.param(
+        (*CLI, "parse", "--format", "hermes", "--tools", "no.json"),
+        {},
+        "--tools no.json",
+        "name a JSON file",
+        id="tools",
+    ),
+    pytest.param(
+        (*REPLAY, "--discovery-backend", "zookeper"),
+        {},
+        "--discovery-backend 'zookeper'",
+        "must be one of etcd, file",
+        id="place of workers",
+    ),
+    pytest.param(
+        REPLAY,
+        {"DYN_REQUEST_PLANE": "udp"},
+        "DYN_REQUEST_PLANE",
+        "must be one of tcp, nats",
+        id="variable of Dynamo's",
+    ),
+    pytest.param(
+        (*DOCTOR, "ftp://gpu-1"),
+        {},
+        "ftp://gpu-1",
+        "http:// or https://",
+        id="no URL of a frontend",
+    ),
+    pytest.param(
+        (*FRONTEND, "--http-port", "99999"), {}, "--http-port 99999", "at most 65535", id="port"
+    ),
+    pytest.param(
+        (*DOCTOR, "--", "python", *FRONTEND, "--tool-call-parser", "hemes"),
+        {},
+        "--tool-call-parser 'hemes'",
+        "did you mean hermes?",
+        id="a frontend's parser",
+    ),
+    pytest.param(
+        (*DOCTOR, "--", "python", "-m", "dynamo.frontend", "--router-mode", "kw"),
+        {},
+        "--router-mode",
+        "'kv'",
+        id="a stock frontend's flag",
+    ),
+    pytest.param(
+        (str(EXAMPLES / "stream.py"), "--url", "http://127.0.0.1:1/v1", "--model", "x"),
+        {},
+        "--url http://127.0.0.1:1/v1",
+        "Connection error",
+        id="no server",
+    ),
+    pytest.param(
         (*OFFLINE, "--input", "none.jsonl", "--output", "x.jsonl"),
         {},
         "none.jsonl",
