@@ -32,7 +32,7 @@ def options(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["parallel_calls", "reasoning_text"])
 def test_every_choice_is_whole(client: Client, stream: bool, name: str) -> None:
     transcript = TRANSCRIPTS[name]
-    response = client.ask(transcript, stream=stream, n=3, temperature=0)
+    response = client.ask(transcript, stream=stream, n=3, temperature=COLD)
     assert {index: answer.message for index, answer in response.answers.items()} == dict.fromkeys(
         range(3), transcript["expect"]
     )
