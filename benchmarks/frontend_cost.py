@@ -59,7 +59,7 @@ SETTLE_S = 0.1
 IDLE_S = 5.0
 WARM_UP_TIMEOUT_S = 120.0
 # The columns of the table, with their alignment.
-WIDTHS = ("<22", "<11", "<7", ">7", ">9", ">15", ">12", ">9", ">9", ">9", ">12")
+WIDTHS = ("<22", "<11", "<7", ">7", ">9", ">15", ">12", ">9", ">9", ">9", ">9", ">12")
 # The figures that two checkouts are compared by.
 COMPARED = ("frontend_us", "request_ms", "worker_us")
 
@@ -86,15 +86,17 @@ class Sample(msgspec.Struct, frozen=True):
 
     request_ms: CPU milliseconds that the frontend takes for an answer of one token.
     beyond_us: the part of `frontend_us` beyond that, per token after the first.
-    worker_us: the worker's main process.
-    engine_us: its child processes, if the engine has any. Apart from `worker_us`, because
-        the model's computation is not post-processing.
+    worker_us: the worker's main process, or all of a worker beside its engine.
+    server_us: the gRPC server of an engine beside its worker.
+    engine_us: the child processes of server or worker, if the engine has any. Apart from the
+        others, because the model's computation is not post-processing.
     """
 
     frontend_us: float
     request_ms: float
     beyond_us: float
     worker_us: float
+    server_us: float
     engine_us: float
     chunks_per_100_tokens: float
 
@@ -130,7 +132,7 @@ class Benchmark:
         self._groups = [systems] if arguments.beside else [[system] for system in systems]
         self._clients = {system.name: load.start() for system in systems}
         self._samples: defaultdict[Case, list[Sample]] = defaultdict(list)
-        self._idle: dict[str, tuple[CpuTime, CpuTime]] = {}
+        self._idle: dict[str, tuple[CpuTime, ...]] = {}
         self._problems: defaultdict[str, dict[str, int]] = defaultdict(dict)
 
     def run(self) -> Report:
@@ -183,19 +185,19 @@ class Benchmark:
 
     def _timed(
         self, case: Case, systems: Sequence[System], requests: int, max_tokens: int = 0
-    ) -> list[tuple[Outcome, CpuTime, CpuTime]]:
-        """Return each system's outcome, and the CPU time of its frontend and worker for it."""
+    ) -> list[tuple[Outcome, CpuTime, CpuTime, CpuTime]]:
+        """Return each system's outcome, and the CPU times of its processes for it."""
         start, before = time.monotonic(), [system.cpu_times() for system in systems]
         outcomes = self._load(case, systems, requests, max_tokens)
         time.sleep(SETTLE_S)
         after, elapsed_s = [system.cpu_times() for system in systems], time.monotonic() - start
         timed = []
         for system, outcome, early, late in zip(systems, outcomes, before, after, strict=True):
-            frontend, worker = (
+            frontend, worker, engine = (
                 end.since(begin).less_idle(idle, elapsed_s)
                 for begin, end, idle in zip(early, late, self._idle[system.name], strict=True)
             )
-            timed.append((outcome, frontend, worker))
+            timed.append((outcome, frontend, worker, engine))
             for problem, count in outcome.problems.items():
                 known = self._problems[str(msgspec.structs.replace(case, system=system.name))]
                 known[problem] = known.get(problem, 0) + count
@@ -222,19 +224,18 @@ class Benchmark:
         before = [system.cpu_times() for system in self._systems]
         time.sleep(IDLE_S)
         for system, early in zip(self._systems, before, strict=True):
-            frontend, worker = system.cpu_times()
-            self._idle[system.name] = (
-                frontend.since(early[0]).per_second(IDLE_S),
-                worker.since(early[1]).per_second(IDLE_S),
+            self._idle[system.name] = tuple(
+                late.since(then).per_second(IDLE_S)
+                for then, late in zip(early, system.cpu_times(), strict=True)
             )
 
     def _measure(self, case: Case, systems: list[System]) -> None:
         cut, times = cut_answer(case.tokens, max(self._arguments.tokens))
         long = self._timed(case, systems, times * self._arguments.requests, cut)
         short = self._timed(case, systems, self._arguments.short, max_tokens=1)
-        if not all(outcome.tokens for outcome, _, _ in (*long, *short)):
+        if not all(outcome.tokens for outcome, *_ in (*long, *short)):
             return  # no tokens to divide by; the problems say why
-        for system, (outcome, frontend, worker), (first, first_token, _) in zip(
+        for system, (outcome, frontend, worker, engine), (first, first_token, *_) in zip(
             systems, long, short, strict=True
         ):
             each = US_PER_S / outcome.tokens
@@ -245,8 +246,9 @@ class Benchmark:
                     frontend_us=frontend.total_s * each,
                     request_ms=request_s * MS_PER_S,
                     beyond_us=beyond_s * US_PER_S / (outcome.tokens - outcome.requests),
-                    worker_us=worker.own_s * each,
-                    engine_us=worker.children_s * each,
+                    worker_us=worker.total_s * each,
+                    server_us=engine.own_s * each,
+                    engine_us=engine.children_s * each,
                     chunks_per_100_tokens=100 * outcome.chunks / outcome.tokens,
                 )
             )
@@ -303,6 +305,7 @@ def _cells(report: Report) -> Iterator[tuple[str, ...]]:
         "ms/request",
         "beyond",
         "worker",
+        "server",
         "engine",
         "chunks/100",
     )
@@ -318,6 +321,7 @@ def _cells(report: Report) -> Iterator[tuple[str, ...]]:
             f"{median.request_ms:.2f}",
             f"{median.beyond_us:.2f}",
             f"{median.worker_us:.1f}",
+            f"{median.server_us:.1f}",
             f"{median.engine_us:.1f}",
             f"{median.chunks_per_100_tokens:.2f}",
         )

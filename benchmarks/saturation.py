@@ -97,7 +97,7 @@ class Benchmark:
     def _measure(self, system: System, *, stream: bool) -> None:
         before = system.cpu_times()
         outcome = self._load(system, stream=stream, requests=self._arguments.requests)
-        frontend, worker = (
+        frontend, worker, _ = (
             late.since(early).total_s / outcome.seconds
             for early, late in zip(before, system.cpu_times(), strict=True)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -48,6 +48,11 @@ DYNAMO_PARSERS = ("--dyn-tool-call-parser", HERMES, "--dyn-reasoning-parser", "q
 LONG_CONTEXT = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
 # Dynamo's SGLang frontend collects 20 tokens by default, whatever the worker sends.
 SHOW_EACH_TOKEN = {"DYN_SGLANG_STREAM_INTERVAL": "1"}
+# The engine runs in a process of its own, whose time is not the server's or worker's.
+OWN_PROCESS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}
+
+StartBeside = Callable[[Stack, Sequence[str]], tuple[Process, Process]]
+"""Starts a worker with these flags, and its engine's server."""
 
 
 class Recipe(msgspec.Struct, frozen=True):
@@ -55,7 +60,7 @@ class Recipe(msgspec.Struct, frozen=True):
 
     worker: the flags of the worker. Systems with the same flags share one.
     checkout: of Backedge, whose `.venv` runs both; None for this one.
-    beside: whether the worker has its engine in a process of its own; only with a real engine.
+    beside: starts the worker and its engine's server, for a real engine that is not the worker's.
     """
 
     command: tuple[str, ...]
@@ -63,7 +68,7 @@ class Recipe(msgspec.Struct, frozen=True):
     environment: dict[str, str] = {}
     worker: tuple[str, ...] = DYNAMO_PARSERS
     checkout: Path | None = None
-    beside: bool = False
+    beside: StartBeside | None = None
 
     @property
     def syntax(self) -> str:
@@ -83,6 +88,13 @@ def backedge(*flags: str, worker: tuple[str, ...] = ()) -> Recipe:
     return Recipe(BACKEDGE_FRONTEND, flags, LONG_CONTEXT, processing)
 
 
+def start_ours_beside(stack: Stack, flags: Sequence[str]) -> tuple[Process, Process]:
+    """Start our worker beside vLLM's gRPC server in Python."""
+    port = free_port()
+    engine = stack.grpc_vllm(port, "--reasoning-parser", "qwen3", **OWN_PROCESS)
+    return stack.sidecar("--engine", f"grpc://{LOOPBACK}:{port}", *flags), engine
+
+
 SYSTEMS = {
     RUST: Recipe(STOCK_FRONTEND),
     RUST_2: Recipe(
@@ -93,7 +105,7 @@ SYSTEMS = {
     SGLANG: Recipe(SGLANG_FRONTEND, PARSERS),
     SGLANG_EACH: Recipe(SGLANG_FRONTEND, PARSERS, SHOW_EACH_TOKEN),
     BACKEDGE: backedge(),
-    SIDECAR: msgspec.structs.replace(backedge(), beside=True),
+    SIDECAR: msgspec.structs.replace(backedge(), beside=start_ours_beside),
     BACKEDGE_TURNS: backedge("--keep-turns", "exact"),
     BACKEDGE_LOWEST: backedge(worker=("--postprocess-latency", "lowest")),
     BACKEDGE_HF: backedge("--tokenizer-backend", "huggingface"),
@@ -115,48 +127,51 @@ class Engine(msgspec.Struct, frozen=True):
     def start(self, stack: Stack, *flags: str) -> Process:
         """Start a worker with these flags, and with those of the replay if it is one."""
         if self.name == "vllm":
-            # In a process of its own, whose time is not the worker's.
-            return stack.worker(*flags, VLLM_ENABLE_V1_MULTIPROCESSING="1")
+            return stack.worker(*flags, wait=True, **OWN_PROCESS)
         replay = ("--tokens", str(self.tokens), "--pace", str(self.pace))
         return stack.start(("-m", "benchmarks.replay_worker", *replay, *flags))
 
-    def start_beside(self, stack: Stack, *flags: str) -> tuple[Process, Process]:
-        """Start a worker, and its engine in a process of its own.
+    def start_recipe(
+        self, stack: Stack, recipe: Recipe, more: Sequence[str]
+    ) -> tuple[Process, Process | None]:
+        """Start a recipe's worker, and its engine's server if it has one.
 
-        Raises RuntimeError if the engine is no real one.
+        more: flags besides the recipe's. Raises RuntimeError if a real engine is needed.
         """
+        flags = (*recipe.worker, *more)
+        if recipe.beside is None:
+            return self.start(stack, *flags), None
         if self.name != "vllm":
-            raise RuntimeError(f"{SIDECAR!r} needs --engine vllm")
-        port = free_port()
-        engine = stack.grpc_vllm(
-            port, "--reasoning-parser", "qwen3", VLLM_ENABLE_V1_MULTIPROCESSING="1"
-        )
-        worker = stack.sidecar("--engine", f"grpc://{LOOPBACK}:{port}", *flags)
+            raise RuntimeError("a worker beside its engine needs --engine vllm")
+        worker, server = recipe.beside(stack, flags)
         worker.wait_for(lambda: worker_is_ready(worker.url))
-        return worker, engine
+        return worker, server
 
 
 class System:
     """A running frontend and its worker.
 
-    syntax: of the worker's tool calls. engine: None if the worker has started it.
+    syntax: of the worker's tool calls. server: the engine's, None if the worker has started it.
     """
 
     def __init__(
-        self, name: str, recipe: Recipe, frontend: Process, worker: Process, engine: Process | None
+        self, name: str, recipe: Recipe, frontend: Process, worker: Process, server: Process | None
     ) -> None:
         self.name = name
         self.syntax = recipe.syntax
         self.url = frontend.url
         self.frontend_pid, self.worker_pid = frontend.popen.pid, worker.popen.pid
-        self._engine = engine
+        self._server_pid = None if server is None else server.popen.pid
 
-    def cpu_times(self) -> tuple[CpuTime, CpuTime]:
-        """Return the CPU time of frontend and worker so far; an engine is a child of its worker."""
-        worker = cpu_time(self.worker_pid)
-        if self._engine is not None:
-            worker = CpuTime(worker.total_s, cpu_time(self._engine.popen.pid).total_s)
-        return cpu_time(self.frontend_pid), worker
+    def cpu_times(self) -> tuple[CpuTime, CpuTime, CpuTime]:
+        """Return the CPU time of frontend, worker and the engine's server so far.
+
+        An engine is a child of its server, or of its worker, whose time counts as the server's.
+        """
+        frontend, worker = cpu_time(self.frontend_pid), cpu_time(self.worker_pid)
+        if self._server_pid is None:
+            return frontend, CpuTime(worker.own_s, 0.0), CpuTime(0.0, worker.children_s)
+        return frontend, worker, cpu_time(self._server_pid)
 
 
 @contextmanager
@@ -181,7 +196,8 @@ def running(
                 SYSTEMS[BACKEDGE], checkout=beside.resolve()
             )
         by_worker: dict[
-            tuple[Path | None, tuple[str, ...], bool], tuple[Stack, Process, Process | None]
+            tuple[Path | None, tuple[str, ...], StartBeside | None],
+            tuple[Stack, Process, Process | None],
         ] = {}
         systems = []
         for name, recipe in recipes.items():
@@ -191,13 +207,7 @@ def running(
                 stack = Stack(folder / str(len(by_worker)), PYTHONPATH=path)
                 stack.checkout = recipe.checkout
                 stacks.enter_context(stack)
-                flags = (*recipe.worker, *worker_flags)
-                started = (
-                    engine.start_beside(stack, *flags)
-                    if recipe.beside
-                    else (engine.start(stack, *flags), None)
-                )
-                by_worker[key] = (stack, *started)
-            stack, worker, beside_worker = by_worker[key]
-            systems.append(System(name, recipe, recipe.start(stack), worker, beside_worker))
+                by_worker[key] = (stack, *engine.start_recipe(stack, recipe, worker_flags))
+            stack, worker, server = by_worker[key]
+            systems.append(System(name, recipe, recipe.start(stack), worker, server))
         yield systems

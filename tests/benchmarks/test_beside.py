@@ -41,7 +41,7 @@ def test_ratios_are_those_of_the_rounds() -> None:
 
 def test_only_the_two_checkouts_are_compared() -> None:
     def samples(us: float) -> list[Sample]:
-        return [Sample(us, us, us, us, us, us)]
+        return [Sample(*[us] * 7)]
 
     figures = {BACKEDGE: 3.0, BACKEDGE_BESIDE: 2.0, RUST: 1.0}
     by_case = {Case(name, "content", True, 300): samples(us) for name, us in figures.items()}
