@@ -85,6 +85,13 @@ def star(content: JsonObject) -> JsonObject:
     return {"type": "star", "content": content}
 
 
+def repeat(content: JsonObject, least: int, most: int | None) -> JsonObject:
+    """Return the grammar of some repetitions. most: None for no limit."""
+    if not least and most is None:
+        return star(content)
+    return {"type": "repeat", "min": least, "max": -1 if most is None else most, "content": content}
+
+
 def either(alternatives: Iterable[JsonObject]) -> JsonObject:
     """Return the grammar of alternatives."""
     elements = list(alternatives)
@@ -229,7 +236,7 @@ class ParameterGrammar:
                 return self._build_object(schema, depth + 1)
             if kind == "array":
                 items = self._build_member(exactly("item"), schema.get("items", {}), depth + 1)
-                return star(items)
+                return repeat(items, schema.get("minItems", 0), schema.get("maxItems"))
         if "enum" in schema:
             schema = {"enum": [value for value in schema["enum"] if json_type(value) == kind]}
         if "type" in schema:

@@ -31,6 +31,7 @@ from .argument_grammar import (
     list_branches,
     list_kinds,
     optional,
+    repeat,
     star,
 )
 from .format import Format, Literals, Spelling, State
@@ -147,8 +148,8 @@ class LiteralGrammar(ParameterGrammar):
 
     def _list(self, item: JsonObject, least: int = 0, most: int | None = None) -> JsonObject:
         """Return the grammar of items with the text between them."""
-        more = {"min": max(least - 1, 0), "max": -1 if most is None else most - 1}
-        items = in_turn([item, {"type": "repeat", "content": self._after(item), **more}])
+        most = None if most is None else most - 1
+        items = in_turn([item, repeat(self._after(item), max(least - 1, 0), most)])
         return items if least else optional(items)
 
     def _list_values(self, schema: object, depth: int, branch: int = 0) -> list[JsonObject]:

@@ -115,6 +115,19 @@ def test_order_and_presence() -> None:
     assert accepts(nothing, "</f>")
 
 
+def test_numbers_of_elements() -> None:
+    spelling = Spelling("", parameters={State.ELEMENTS: "<{key}>{value}</{key}>"})
+    items = {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 2}
+    format_ = Format("x", STATES, "", spelling=spelling, tag_prefix="<")
+    content = Arguments(format_, spelling, any_order=False).build(declare(items))
+    tag = {"type": "tag", "begin": "", "content": content, "end": "</f>"}
+    whole = {"type": "structural_tag", "format": tag}
+    grammar = xgrammar.Grammar.from_structural_tag(json.dumps(whole))
+    one = "<item>1</item>"
+    texts = [f"<x>{one * number}</x></f>" for number in range(4)]
+    assert [accepts(grammar, text) for text in texts] == [False, True, True, False]
+
+
 def test_types_of_values() -> None:
     grammar = compile_arguments(TYPED, declare({"type": ["string", "integer", "object"]}))
     for kind, value in (("string", "1"), ("number", "1"), ("object", "{}")):
