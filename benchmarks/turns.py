@@ -1,6 +1,6 @@
 """The benefit of keeping turns for an agent, and its cost.
 
-    python -m benchmarks.turns FOLDER [--parts templates stack cost store] [--json]
+    python -m benchmarks.turns FOLDER [--parts templates stack cost store attacks] [--json]
 
 `templates` counts how many prompts of a loop begin, id by id, with the last prompt and the last
 answer. FOLDER has chat templates (`**/*.jinja`). For each template of a thinking model with tools,
@@ -10,8 +10,8 @@ anew and trims white space; for `sent_back` it sends the reasoning. The last col
 a template has fewer than five with `exact`; with --json, `others` says why one is not measured.
 
 The other parts need no FOLDER: `stack` is an agent on real engines (`turns_stack`), `cost` the CPU
-time of a frontend (`turns_cost`; --beside adds another checkout), and `store` the look-ups in a
-store of several frontends (`turns_store`).
+time of a frontend (`turns_cost`; --beside adds another checkout), `store` the look-ups in a store
+of several frontends (`turns_store`), and `attacks` what others can restore (`turns_attacks`).
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ def measure_all(folder: Path, others: dict[str, str]) -> Iterator[Row]:
 
 
 # --parts -> the rounds of the part; `templates` has no rounds.
-ROUNDS = {"stack": 4, "cost": 40, "store": 40}
+ROUNDS = {"stack": 4, "cost": 40, "store": 40, "attacks": 1}
 
 
 def measure_part(part: str, flags: argparse.Namespace) -> Sequence[msgspec.Struct]:
@@ -321,9 +321,13 @@ def measure_part(part: str, flags: argparse.Namespace) -> Sequence[msgspec.Struc
         from .turns_stack import measure_stack
 
         return measure_stack(rounds)
-    from .turns_store import measure_store
+    if part == "store":
+        from .turns_store import measure_store
 
-    return measure_store(rounds)
+        return measure_store(rounds)
+    from .turns_attacks import measure_attacks
+
+    return measure_attacks()
 
 
 def measure_templates(folder: Path) -> Templates:
@@ -341,7 +345,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--beside", type=Path, help="for `cost`: another checkout with its .venv")
     flags = parser.parse_args(arguments)
     if "templates" in flags.parts and flags.folder is None:
-        parser.error("templates need a FOLDER; `--parts stack cost store` needs none")
+        parser.error("templates need a FOLDER; `--parts stack cost store attacks` needs none")
     results: dict[str, object] = {}
     lines: list[object] = []
     for part in flags.parts:

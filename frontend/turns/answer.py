@@ -74,18 +74,18 @@ class AnswerCollector:
 
     def add(self, deltas: Sequence[ChoiceDelta]) -> None:
         """Take the deltas of one chunk."""
-        # This runs for each token: it only appends a text, and frees the delta.
+        # This runs for each token: it only appends a text, and frees the delta. Before the last
+        # one, a delta has one kind of text.
         for delta in deltas:
+            part = delta.delta
             if delta.finish_reason is not None:
                 self._finish(delta)
-                continue
-            parts, part = self._parts[delta.index], delta.delta
-            if part.reasoning_content:
-                parts.reasoning.append(part.reasoning_content)
-            if part.content:
-                parts.content.append(part.content)
-            if part.tool_calls:
-                parts.calls.append(part.tool_calls)
+            elif part.reasoning_content:
+                self._parts[delta.index].reasoning.append(part.reasoning_content)
+            elif part.content:
+                self._parts[delta.index].content.append(part.content)
+            elif part.tool_calls:
+                self._parts[delta.index].calls.append(part.tool_calls)
 
     def _finish(self, last: ChoiceDelta) -> None:
         token_ids, parts = self._token_ids[last.index], self._parts[last.index]

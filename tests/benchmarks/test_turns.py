@@ -75,6 +75,14 @@ def test_the_cost_and_the_look_ups(
     assert found_in == (FOUND if REDIS else set())
 
 
+def test_an_attack_restores_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    turns.main(["--parts", "attacks", "--json"])
+    own, *others = msgspec.json.decode(capsys.readouterr().out)["attacks"]
+    assert (own["attack"], own["restored"], own["spliced"]) == ("none", 1, 1)
+    assert len(others) == 7
+    assert all(row["restored"] == row["spliced"] == 0 and row["reason"] for row in others)
+
+
 def count_calls(frontend: Frontend, tokens: int) -> int:
     """Return how many functions a request with so many tokens calls, those in C included."""
     frontend.set_answer(tokens)
