@@ -90,7 +90,7 @@ class CallReader:
         if state is State.KEY:
             self.end_frame()
             self._shown.calls.drop_stray()
-            self._key = self.collected.strip()
+            self._key = self._shown.calls.find_key(self.collected)
         elif self.value is not None:
             self.value.finish()
             if target is not State.PARAMETERS:

@@ -226,9 +226,9 @@ class LinearParser(StreamParser, Reader):
     ) -> list[Event]:
         events = self.feed(text, token_ids)
         lexer = self._lexer
-        self._ends = True
         self._thoughts.finish(cut=cut)
         lexer.finish(cut=cut)
+        self._ends = True
         if self._state is State.HEADER:
             self._end_header(cut=cut)
         unfinished = cut or (self._shown.calls.open and self._is_in_argument())

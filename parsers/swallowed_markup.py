@@ -36,7 +36,8 @@ class SwallowedMarkup:
     """
 
     def __init__(self, format_: Format, markers: Markers) -> None:
-        ends = find_markers(markers, _BETWEEN, {State.TOOL_SECTION, Jump.RETURN})
+        after_calls: set[State | Jump] = {*TEXT_STATES, State.TOOL_SECTION, Jump.RETURN}
+        ends = find_markers(markers, _BETWEEN, after_calls)
         ends -= find_markers(markers, (State.CONTENT,), set(State).difference(TEXT_STATES))
         before_calls = (State.CONTENT, State.TOOL_SECTION, State.PARAMETERS)
         starts = find_markers(markers, before_calls, {State.NAME})

@@ -12,7 +12,7 @@ from backedge.guided.client_schemas import find_tool_fault
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import ToolCallCut, ToolCallMalformed, join
 from backedge.parsers.linear_parsers import Vocabulary
-from backedge.parsers.parser_lookup import linear_parsers, tool_format
+from backedge.parsers.parser_lookup import linear_parsers
 from jsonschema import Draft202012Validator
 
 from tests.conformance.cases import OUTSIDE
@@ -29,9 +29,9 @@ SCHEMAS = {
 if not SCHEMAS:
     pytest.skip("there are no schemas beside the checkout", allow_module_level=True)
 
-# Parameters are keywords of a call in Python. JSON's keys are strings; the other formats drop white
-# space around a key, so one that begins with a space is not declared and leaves the call open.
+# Parameters are keywords of a call in Python, and bare keys with space around them in Gemma's.
 PYTHON = ("lfm2", "olmo3", "pythonic")
+BARE = ("functiongemma", "gemma4")
 # Without text, a nested element is an empty list or an empty string.
 UNTYPED = ("minimax_m3", "TestEnforcerCases 85")
 INSTANCES = 3
@@ -110,9 +110,7 @@ def can_write(name: str, key: str) -> bool:
     """Return whether a format's calls can have a parameter of this name."""
     if name in PYTHON:
         return key.isidentifier()
-    format_ = tool_format(FAMILIES[name].tool_parser or "")
-    spelling = None if format_ is None else format_.spelling
-    return key == key.strip() or (spelling is not None and not spelling.parameters)
+    return name not in BARE or key == key.strip()
 
 
 @every_family

@@ -131,3 +131,14 @@ def test_linear_insists(tools: str | None, reasoning: str | None, message: str) 
 def test_every_format_says_where_it_is_from() -> None:
     assert all(format_.source for format_ in FORMATS)
     assert all(format_.parses_tools or format_.parses_reasoning for format_ in FORMATS)
+
+
+def test_an_unknown_name_says_what_is_near() -> None:
+    """Each known name with one character left out, or with another separator."""
+    formats = [format_ for format_ in FORMATS if format_.parses_tools]
+    known = {name for format_ in formats for name in (format_.name, *format_.aliases)}
+    for name in known:
+        for wrong in {name[1:], name[:-1], name.replace("_", "-").upper()} - known:
+            if len(wrong) > 3:
+                with pytest.raises(UnknownParserError, match="did you mean"):
+                    linear_parsers(ParserNames(wrong), Vocabulary())

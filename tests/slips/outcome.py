@@ -58,7 +58,7 @@ def read_shown(events: Sequence[Event]) -> Shown:
     for event in events:
         match event:
             case Content(text) | Reasoning(text):
-                shown.text += text
+                shown.text += " " + text
             case ToolCallStarted(_, name):
                 shown.names.append(name)
                 shown.arguments.append("")

@@ -110,6 +110,48 @@ def test_what_a_client_gets(sighting: Sighting, size: int) -> None:
     assert read(sighting, size) == sighting.now
 
 
+SLIPS = "slips/test_properties.py::test_nothing_is_invented"
+VALUES = "parsers/test_typed_values.py"
+FRAMES = "parsers/test_frames_of_calls.py"
+WORDS_IN_FRONT = f"{FRAMES}::test_words_in_front_of_the_first_call_of_a_section_are_text"
+# By sighting, the test over all formats concerned that finds its class.
+PROPERTIES = {
+    1: "parsers/test_malformed_calls.py::test_a_call_with_slips_is_json_or_open_however_it_is_cut",
+    2: SLIPS,
+    3: SLIPS,
+    4: "slips/test_properties.py::test_a_value_that_mentions_its_end_loses_nothing",
+    5: WORDS_IN_FRONT,
+    6: "parsers/test_channels.py::test_what_is_addressed_to_a_tool_is_dropped_without_tools",
+    7: SLIPS,
+    8: f"{FRAMES}::test_a_marker_that_is_doubled_in_front_of_arguments_counts_once",
+    9: "parsers/test_swallowed_markup.py::test_marks_in_a_value_are_no_markup",
+    10: "parsers/test_generated.py::test_exact_meaning",
+    11: "parsers/test_families.py::test_an_end_that_is_doubled_is_not_shown",
+    12: "parsers/test_considered_call.py::test_a_call_in_a_thought_that_ends_was_a_thought",
+    13: "parsers/test_linear_cost.py::test_each_marker",
+    14: "parsers/test_parser_lookup.py::test_an_unknown_name_says_what_is_near",
+    15: "conformance/test_conformance.py::test_goldens",
+    16: "conformance/test_truncation.py::test_every_token",
+    17: f"{VALUES}::test_the_value_read_is_the_value_written",
+    18: "parsers/test_channels.py::test_headers_are_not_shown",
+    19: SLIPS,
+    20: WORDS_IN_FRONT,
+    21: "parsers/test_forced_calls.py::test_the_model_s_markers_in_strings_are_text",
+    22: f"{VALUES}::test_text_after_a_container_is_not_dropped",
+    23: f"{VALUES}::test_a_scalar_has_the_declared_type_in_every_format",
+    24: "postprocess/test_space_before_calls.py::"
+    "test_only_the_line_breaks_of_the_template_are_dropped",
+}
+
+
+def test_each_sighting_has_a_property() -> None:
+    assert set(PROPERTIES) == {*range(1, 25)}
+    for test in PROPERTIES.values():
+        path, _, name = test.partition("::")
+        source = (Path(__file__).parents[1] / path).read_text(encoding="utf-8")
+        assert f"def {name}(" in source
+
+
 def test_each_sighting_has_a_case() -> None:
     elsewhere = {14, 15, 21}
     assert {sighting.number for sighting in SIGHTINGS} == {*range(1, 25)} - elsewhere

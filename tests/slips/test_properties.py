@@ -1,0 +1,144 @@
+"""Any slips, in every format: nothing is invented; with one, no complete call has markup in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from backedge.parsers.base import ParserRequest
+from backedge.parsers.events import Event, join
+from backedge.parsers.format import VALUE_STATES
+from backedge.parsers.linear_parsers import Vocabulary
+from backedge.parsers.parser_lookup import linear_parsers, tool_format
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.parsers.families.family import Family, function
+from tests.parsers.fuzzing import fuzz
+from tests.slips.outcome import differs_without_stream, find_words, read_object, read_shown
+from tests.slips.slips import CHANGES, DECLARED, PAIRS, TOOLS, apply, delimiters, split, write
+from tests.slips.systems import WRITERS, build_names, find_parsers, read
+
+every_family = pytest.mark.parametrize("family", WRITERS, ids=[family.name for family in WRITERS])
+ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
+TAG = re.compile(r"</?[\w:.|-]+>|<\|")
+
+
+# A string between its marks may hold anything.
+MARKED = {"functiongemma", "gemma4"}
+
+
+def draw_output(data: st.DataObject, family: Family, slips: int) -> str:
+    """Return two calls with so many slips."""
+    pieces = split(family, write(family, data.draw(st.sampled_from(PAIRS))))
+    for _ in range(slips):
+        position = data.draw(st.sampled_from(delimiters(pieces)))
+        pieces = apply(pieces, position, data.draw(st.sampled_from(CHANGES)))
+    return "".join(pieces)
+
+
+def read_text(family: Family, output: str, size: int) -> list[Event]:
+    """Return what a client gets if no marker is a token, in pieces of `size` characters."""
+    request = ParserRequest(tools=TOOLS, tool_choice="auto")
+    parser = linear_parsers(build_names(family), Vocabulary())(request, [])
+    pieces = re.findall(rf"(?s).{{1,{size}}}", output)
+    return join([event for piece in pieces for event in parser.feed(piece)] + parser.finish())
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """Yield the keys and scalars of a value as text."""
+    match value:
+        case dict():
+            for key, member in value.items():
+                yield key
+                yield from texts_of(member)
+        case list():
+            for item in value:
+                yield from texts_of(item)
+        case str():
+            yield value
+        case _:
+            yield json.dumps(value)
+
+
+def characters(text: str) -> str:
+    """Return the letters and digits of a text."""
+    return re.sub(r"[\W_]", "", text).lower()
+
+
+def check(events: Sequence[Event], output: str, *, is_strict: bool) -> None:
+    """Check what a client gets of an output with slips.
+
+    is_strict: no complete call has a key that is not declared, or markup in a value. Two slips may
+        make one good call of two.
+    """
+    shown = read_shown(events)
+    source = characters(output)
+    for index, (name, text) in enumerate(zip(shown.names, shown.arguments, strict=True)):
+        arguments = read_object(text)
+        sent = ESCAPE.sub(" ", text) if arguments is None else " ".join(texts_of(arguments))
+        # A position's key in Python is the declared one; a number may stand in front of a word.
+        assert all(part.lower() in source for part in re.findall(r"[^\W\d_]+|\d+", sent))
+        if arguments is None or index in shown.still_open or not is_strict:
+            continue
+        assert set(arguments) <= set(DECLARED.get(name, arguments))
+        assert not TAG.search(sent)
+    assert not differs_without_stream(events)
+
+
+@every_family
+@fuzz(15)
+@given(data=st.data())
+def test_nothing_is_invented(family: Family, data: st.DataObject) -> None:
+    slips = data.draw(st.integers(1, 3))
+    output = draw_output(data, family, slips)
+    is_strict = slips == 1 and family.name not in MARKED
+    parsers = find_parsers("ours", family)
+    assert parsers is not None
+    check(read(parsers, family, output), output, is_strict=is_strict)
+    events = read_text(family, output, 1)
+    check(events, output, is_strict=is_strict)
+    assert read_text(family, output, 7) == events
+
+
+@every_family
+@fuzz(10)
+@given(
+    before=st.sampled_from(["use ", "use\n", ""]),
+    after=st.sampled_from([" to end it", "\nand go on", "]>c"]),
+)
+def test_a_value_that_mentions_its_end_loses_nothing(
+    family: Family, before: str, after: str
+) -> None:
+    format_ = tool_format(family.tool_parser or "")
+    assert format_ is not None
+    for end in sorted({end for state in VALUE_STATES for end in format_.states.get(state, ())}):
+        value = before + end + after
+        output = write(family, [("remove", {"path": value})])
+        for events in (read_text(family, output, 1), read_text(family, output, 1000)):
+            shown = read_shown(events)
+            is_open = bool(shown.still_open) or read_object("".join(shown.arguments)) is None
+            assert is_open or json.loads(shown.arguments[0]) == {"path": value}
+            kept = " ".join([shown.text, *(ESCAPE.sub(" ", text) for text in shown.arguments)])
+            assert set(find_words([before, after])) <= set(find_words([kept]))
+
+
+# Parameters are keywords in Python, and bare keys with space around them in Gemma's syntax.
+WITHOUT_SPACE = {"lfm2", "olmo3", "pythonic", "functiongemma", "gemma4"}
+
+
+@every_family
+def test_a_declared_key_keeps_the_space_around_it(family: Family) -> None:
+    if family.name in WITHOUT_SPACE:
+        return
+    arguments = {" a key": "x y", "n ": 5}
+    tools = [function("keyed", **{" a key": "string", "n ": "integer"})]
+    request = ParserRequest(tools=tools, tool_choice="auto")
+    parser = linear_parsers(build_names(family), Vocabulary())(request, [])
+    output = write(family, [("keyed", arguments)])
+    shown = read_shown(join(parser.feed(output) + parser.finish()))
+    assert (shown.names, shown.still_open) == (["keyed"], set())
+    assert json.loads(shown.arguments[0]) == arguments
