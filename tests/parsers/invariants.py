@@ -41,8 +41,11 @@ def _check_calls(deltas: list[ChoiceDelta]) -> None:
                 assert call.function.arguments, "an empty delta"
     assert len(set(ids)) == len(ids), "ids repeat"
     if ids:
-        contents = [delta.delta.content for delta in deltas if delta.delta.content]
-        assert all(text.strip() for text in contents), "white space around calls is no content"
+        last: str | None = None
+        for delta in deltas:
+            content = delta.delta.content
+            assert not content or content.strip() or last, "white space after a call is no content"
+            last = content or (None if delta.delta.tool_calls else last)
 
 
 def check_tokens(model: SampleModel, whole: ChoiceDelta, fed: list[int]) -> None:
