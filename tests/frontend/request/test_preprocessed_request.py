@@ -46,7 +46,7 @@ def test_nothing_asked_for_is_what_dynamo_sends():
 
 
 def test_several_choices_at_temperature_0_are_the_likeliest_tokens():
-    """vLLM refuses several greedy choices, and a batch answers them."""
+    """vLLM refuses several greedy choices; Dynamo does so only where the request says 0."""
     for fields in ({"n": 3, "temperature": 0}, {"n": 3}):
         sampling = preprocessed(fields)["sampling_options"]
         assert (sampling["n"], sampling["temperature"], sampling["top_k"]) == (3, 1.0, 1)
