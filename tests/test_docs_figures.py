@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
+from backedge.base import limits
 from backedge.parsers.formats.catalog import FORMATS
+from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.worker.flags import WorkerSettings
+from backedge.worker.pool import CORES_PER_PROCESS, MAX_AUTO_PROCESSES
 
 from tests.test_docs import read
 
@@ -68,3 +73,27 @@ def test_the_readme_has_the_figures_of_the_tables() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len(read("README.md").split()) < 900
+
+
+BALANCED = MERGE_DELAYS["balanced"]
+DELAYS = (
+    f"content {BALANCED.content * 1000:g} ms, reasoning {BALANCED.reasoning * 1000:g} ms, "
+    f"tool arguments {BALANCED.tools * 1000:g} ms"
+)
+# page, text whose figures are the code's
+OF_THE_CODE = [
+    ("docs/flags.md", DELAYS),
+    (
+        "docs/flags.md",
+        f"one process for every {CORES_PER_PROCESS} cores, at most {MAX_AUTO_PROCESSES}",
+    ),
+    ("docs/flags.md", f"`--postprocess-on-error` applies. Default {WorkerSettings().deadline_s:g}"),
+    ("docs/flags.md", f"needs more fails. Default {limits.PROCESS_MEMORY_MB}"),
+    ("docs/recording.md", f"`--postprocess-record-mb MIB` | {limits.RECORDINGS_MB} |"),
+    ("docs/turns.md", f"`--keep-turns-mb {limits.KEEP_TURNS_MB}`"),
+]
+
+
+@pytest.mark.parametrize(("page", "text"), OF_THE_CODE)
+def test_defaults_are_those_of_the_code(page: str, text: str) -> None:
+    assert text in " ".join(read(page).split())
