@@ -55,10 +55,13 @@ class Shown:
 def read_shown(events: Sequence[Event]) -> Shown:
     """Return what a client has of the events."""
     shown = Shown()
+    last: type[Event] | None = None
     for event in events:
         match event:
             case Content(text) | Reasoning(text):
-                shown.text += " " + text
+                # Content and reasoning are fields of their own.
+                shown.text += text if last is type(event) else f" {text}"
+                last = type(event)
             case ToolCallStarted(_, name):
                 shown.names.append(name)
                 shown.arguments.append("")
