@@ -124,13 +124,17 @@ class Lexer:
 
     # Pieces of output.
 
-    def feed(self, text: str, token_ids: Sequence[int]) -> None:
-        """Read a piece of output, which may be a marker token, or decide what one was."""
+    def split(self, text: str, token_ids: Sequence[int]) -> list[Piece]:
+        """Return a piece of output, or both its parts: text of earlier tokens, and a marker token.
+
+        The detokenizer may have kept such text.
+        """
         marker = self._table.ids.get(token_ids[0]) if token_ids else None
-        if marker is not None and (left := text.removesuffix(marker)):
-            # The detokenizer has kept this text of earlier tokens.
-            self.feed(left, ())
-            text = text[len(left) :]
+        left = text.removesuffix(marker) if marker is not None else ""
+        return [(left, ()), (text[len(left) :], token_ids)] if left else [(text, token_ids)]
+
+    def feed(self, text: str, token_ids: Sequence[int]) -> None:
+        """Read a piece of output, one of `split`, or decide what a marker token was."""
         pieces = deque([(text, token_ids)])
         while pieces:
             self._read_next(pieces)

@@ -214,10 +214,12 @@ class LinearParser(StreamParser, Reader):
             lexer.read(text)
             if lexer.counts:
                 lexer.reasoning_tokens += len(token_ids)
-        elif self._thoughts.call is None:
-            lexer.feed(text, token_ids)
         else:
-            self._thoughts.feed(text, token_ids)
+            for piece in lexer.split(text, token_ids):
+                if self._thoughts.call is None:
+                    lexer.feed(*piece)
+                else:
+                    self._thoughts.feed(*piece)  # the text before a marker may begin a call
         return shown.take() if shown.events else []
 
     @override

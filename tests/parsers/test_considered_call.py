@@ -95,6 +95,20 @@ def test_a_long_call_without_an_end_is_streamed(family: Family) -> None:
     assert not parser.held or all(held.length < MAX_CONSIDERED for held in parser.held)
 
 
+def test_text_that_begins_a_call_may_come_with_a_marker_token() -> None:
+    """The detokenizer has kept the text; the steps of the same output differ."""
+    end = "</tool_call>"
+    found = []
+    for steps in ([("[", 0), (end, 1)], [(f"[{end}", 1)]):
+        names = ParserNames("xlam", "qwen3")
+        request = ParserRequest(tools=list(TOOLS), tool_choice="auto")
+        parser = linear_parsers(names, Vocabulary({end: 1}))(request, [])
+        output = [("<think>```json\n", 0), *steps, ("more\n", 0), ("```", 0)]
+        events = [event for text, token in output for event in parser.feed(text, [token])]
+        found.append(join(events + parser.finish()))
+    assert found[0] == found[1]
+
+
 def test_what_waits_is_bounded() -> None:
     considered = ConsideredCall("<call>", {"</think>"}, {"</think>"}, 0)
     considered.add("x" * (MAX_CONSIDERED - 1))
