@@ -55,6 +55,7 @@ class Response:
     choice_token_ids: dict[str, list[int]] = field(default_factory=dict)
     stop_reason: str | int | None = None
     chunks: int = 0
+    prompt_logprobs: list[Any] | None = None
 
     @property
     def answer(self) -> Answer:
@@ -71,6 +72,7 @@ class Response:
         for index, token_ids in (extension.get("choice_token_ids") or {}).items():
             self.choice_token_ids.setdefault(index, []).extend(token_ids)
         self.stop_reason = extension.get("stop_reason", self.stop_reason)
+        self.prompt_logprobs = extension.get("prompt_logprobs", self.prompt_logprobs)
 
 
 class Client:

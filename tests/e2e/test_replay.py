@@ -21,7 +21,9 @@ from backedge.recording.recording_file import read_recordings
 from click.testing import CliRunner
 
 from tests.cli.replay.recordings import call, write
+from tests.e2e import test_requests
 from tests.e2e.client import Client, ask_transcripts, build_request, eventually
+from tests.e2e.test_requests import requests_of_any_worker
 from tests.e2e.test_transcripts import (
     ALL,
     STREAMED,
@@ -30,6 +32,7 @@ from tests.e2e.test_transcripts import (
     reasoning_tokens,
     rendered,
 )
+from tests.pairwise import WHOLE
 from tests.support import TRANSCRIPTS, Transcript
 from tools.stack import HUGGINGFACE_FRONTEND, ROOT, Process, Stack, metric
 
@@ -168,6 +171,18 @@ def test_logprobs(replay: ReplayFleet, model: str) -> None:
     response = Client(replay.frontend.url, model).ask(transcript, logprobs=True, top_logprobs=1)
     text = "".join(entry.token for entry in response.answer.logprobs)
     assert text == transcript["expect"]["content"] + "<|im_end|>"
+
+
+class TestRequestsOfTheInterface:
+    """What a chat request can ask for; the cases of the patched workers' own module."""
+
+    @pytest.fixture
+    def client(self, replay: ReplayFleet) -> Client:
+        return Client(replay.frontend.url, CONTRACT)
+
+
+for name in requests_of_any_worker() if WHOLE else ():
+    setattr(TestRequestsOfTheInterface, name, staticmethod(getattr(test_requests, name)))
 
 
 def test_stop_token_ids(replay: ReplayFleet) -> None:

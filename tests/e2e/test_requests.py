@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import Any
 
@@ -22,6 +23,15 @@ LETTERS = "alpha, beta, gamma, delta, epsilon, zeta, eta, theta."
 @pytest.fixture(params=[BACKEDGE_MODEL, PLAIN_MODEL], ids=["in the worker", "in the frontend"])
 def client(request: pytest.FixtureRequest, fleet: Fleet) -> Client:
     return Client(fleet.frontend.url, request.param)
+
+
+def requests_of_any_worker() -> list[str]:
+    """Return the tests of this module that need nothing but `client`, to run for other workers."""
+    return [
+        name
+        for name, test in globals().items()
+        if name.startswith("test_") and "fleet" not in inspect.signature(test).parameters
+    ]
 
 
 def options(**fields: Any) -> dict[str, Any]:
@@ -172,6 +182,23 @@ def test_logprobs_without_alternatives_and_as_token_ids(client: Client) -> None:
         f"token_id:{token_id}" for token_id in encode(transcript["output"])
     ]
     assert all(entry.top_logprobs == [] for entry in entries)
+
+
+def ask_prompt_logprobs(client: Client, *, stream: bool) -> Response:
+    fields = {"prompt_logprobs": 2, "nvext": {"extra_fields": ["prompt_logprobs"]}}
+    name = "plain_text"
+    return client.ask(TRANSCRIPTS[name], stream=stream, max_tokens=2, extra_body=fields)
+
+
+def test_probabilities_of_the_prompt(client: Client) -> None:
+    response = ask_prompt_logprobs(client, stream=False)  # vLLM refuses them in streams
+    assert response.prompt_logprobs is not None
+    first, *others = response.prompt_logprobs
+    assert first is None
+    assert len(others) == response.usage.prompt_tokens - 1
+    # The token itself, and two alternatives, one of which it may be.
+    assert {len(entries) for entries in others} <= {2, 3}
+    assert all(entry["logprob"] <= 0.0 for entries in others for entry in entries.values())
 
 
 @STREAMED

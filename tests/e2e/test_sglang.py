@@ -36,6 +36,7 @@ from tests.e2e.test_requests import (  # noqa: F401 - the same tests, on this fi
     test_logprobs_name_every_token,
     test_logprobs_without_alternatives_and_as_token_ids,
     test_max_tokens_and_ignore_eos,
+    test_probabilities_of_the_prompt,
     test_stop_strings,
     test_stop_token_ids,
     test_token_ids_are_complete,

@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from tests.e2e import test_requests
 from tests.e2e.client import HTTP, Client, ask_transcripts
 from tests.e2e.completion_cases import LETTERS
-from tests.e2e.conftest import VLLM_PARSERS
-from tests.e2e.test_sidecar import WAITS
-from tests.e2e.test_transcripts import ALL, STREAMED, as_dynamo_folds, generated
+from tests.e2e.conftest import VLLM_PARSERS, describe_kv_events
+from tests.e2e.test_requests import requests_of_any_worker
+from tests.e2e.test_sglang_kv_routing import PAGE
+from tests.e2e.test_sidecar import FEW, WAITS, check_overlap
+from tests.e2e.test_transcripts import ALL, STREAMED, as_dynamo_folds
+from tests.pairwise import WHOLE
 from tests.support import TRANSCRIPTS, Transcript
 from tools.stack import GRPC_SERVER, HUGGINGFACE_FRONTEND, MODEL_NAME, Process, Stack, free_port
 
@@ -25,10 +29,15 @@ pytestmark = pytest.mark.skipif(not GRPC_SERVER.is_dir(), reason="the gRPC serve
 def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     port = free_port()
     with Stack(tmp_path_factory.mktemp("beside")) as stack:
-        stack.grpc_sglang(port, *WAITS, *ROOM)
+        events = ("--kv-events-config", describe_kv_events(), "--page-size", str(PAGE))
+        stack.grpc_sglang(port, *WAITS, *ROOM, *events)
         address = f"grpc://127.0.0.1:{port}"
         stack.sidecar("--engine", address, "--sglang-processing", *VLLM_PARSERS)
-        frontend = stack.frontend(*VLLM_PARSERS, command=HUGGINGFACE_FRONTEND)
+        frontend = stack.frontend(
+            *(*VLLM_PARSERS, "--router-mode", "kv"),
+            command=HUGGINGFACE_FRONTEND,
+            DYN_LOG="info,dynamo_llm::kv_router=debug",
+        )
         stack.wait_for_model(frontend)
         yield frontend
 
@@ -58,11 +67,18 @@ def test_options_reach_the_engine(frontend: Process, name: str) -> None:
     assert answers[0] != answers[1]
 
 
-def test_two_choices(frontend: Process) -> None:
-    transcript = TRANSCRIPTS["plain_text"]
-    response = Client(frontend.url, MODEL_NAME).ask(transcript, n=2, temperature=0.001)
-    assert [answer.message for answer in response.answers.values()] == [transcript["expect"]] * 2
-    assert response.usage.completion_tokens == 2 * generated(transcript)
+class TestRequests:
+    @pytest.fixture
+    def client(self, frontend: Process) -> Client:
+        return Client(frontend.url, MODEL_NAME)
+
+
+for name in requests_of_any_worker() if WHOLE else FEW:
+    setattr(TestRequests, name, staticmethod(getattr(test_requests, name)))
+
+
+def test_the_router_knows_the_engines_cache(frontend: Process) -> None:
+    check_overlap(frontend, MODEL_NAME, PAGE)
 
 
 def test_what_the_protocol_cannot_say_is_refused(frontend: Process) -> None:

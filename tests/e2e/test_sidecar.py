@@ -19,10 +19,12 @@ import pytest
 from smg_grpc_proto import vllm_engine_pb2 as messages
 from smg_grpc_proto import vllm_engine_pb2_grpc as services
 
+from tests.e2e import test_requests
 from tests.e2e.client import HTTP, Answer, Client, add_delta, ask_transcripts, build_request
 from tests.e2e.completion_cases import CASES, LETTERS, ask
 from tests.e2e.conftest import BACKEDGE_MODEL, VLLM_PARSERS, Fleet, describe_kv_events
 from tests.e2e.test_kv_routing import BLOCK, OVERLAP, PREFIXES, TAIL
+from tests.e2e.test_requests import ask_prompt_logprobs, requests_of_any_worker
 from tests.e2e.test_transcripts import ALL, STREAMED, as_dynamo_folds
 from tests.pairwise import WHOLE
 from tests.support import TRANSCRIPTS, Transcript
@@ -117,14 +119,14 @@ def test_gives_exactly_the_transcript(
 
 # Dynamo ends a response of its interface with the first `finish_reason`, so several choices are not
 # compared; vLLM and Dynamo write alternatives that are parts of characters in different ways.
-COMPARED = [
-    name
-    for name, body in CASES.items()
-    if not {"stream", "n", "echo"} & set(body) and name != "logprobs of scripts"
-]
+COMPARED = {
+    name: body for name, body in CASES.items() if "n" not in body and "of scripts" not in name
+}
 
 
-@pytest.mark.parametrize("name", COMPARED)
+@pytest.mark.parametrize(
+    "name", [name for name, body in COMPARED.items() if WHOLE or "stream" not in body]
+)
 def test_completions_are_the_patched_worker_s(fleet: Fleet, pairs: list[Pair], name: str) -> None:
     answers = [
         ask(fleet.frontend.url, {**CASES[name], "model": model})
@@ -132,6 +134,41 @@ def test_completions_are_the_patched_worker_s(fleet: Fleet, pairs: list[Pair], n
     ]
     assert answers[0]["status"] == 200
     assert answers[1] == answers[0]
+
+
+FEW = (
+    *("test_every_choice_is_whole", "test_stop_token_ids", "test_structured_output_is_json"),
+    "test_probabilities_of_the_prompt",
+)
+
+
+class TestRequests:
+    """What a chat request can ask for; the cases of the patched workers' own module."""
+
+    @pytest.fixture
+    def client(self, fleet: Fleet, pairs: list[Pair]) -> Client:
+        return Client(fleet.frontend.url, SIDECAR)
+
+
+# Which of the two engines has a prompt in its cache is the router's business.
+REQUESTS = [name for name in requests_of_any_worker() if name != "test_cached_tokens"]
+for name in REQUESTS if WHOLE else FEW:
+    setattr(TestRequests, name, staticmethod(getattr(test_requests, name)))
+
+
+def test_probabilities_of_the_prompt_are_the_patched_worker_s(
+    fleet: Fleet, pairs: list[Pair]
+) -> None:
+    patched, beside = (
+        ask_prompt_logprobs(Client(fleet.frontend.url, model), stream=False).prompt_logprobs or []
+        for model in (BACKEDGE_MODEL, SIDECAR)
+    )
+    assert len(patched) == len(beside) > 1
+    for theirs, ours in zip(patched[1:], beside[1:], strict=True):
+        # vLLM's server counts the token itself among its alternatives.
+        assert len(ours) == 2
+        for token_id, entry in ours.items():
+            assert entry["logprob"] == pytest.approx(theirs[token_id]["logprob"], abs=1e-3)
 
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
@@ -175,7 +212,15 @@ def test_what_the_protocol_cannot_say_is_refused(fleet: Fleet, pairs: list[Pair]
 
 
 def test_the_router_knows_the_engines_caches(routing: Process) -> None:
-    client = Client(routing.url, SIDECAR)
+    check_overlap(routing, SIDECAR, BLOCK)
+
+
+def check_overlap(routing: Process, model: str, block: int) -> None:
+    """Check that the router knows what the only worker's cache, or each worker's, has of a prompt.
+
+    block: of the cache, in tokens.
+    """
+    client = Client(routing.url, model)
     found = []
     for question in ("first", "second"):
         messages_ = [
@@ -184,9 +229,9 @@ def test_the_router_knows_the_engines_caches(routing: Process) -> None:
         ]
         usage = client.ask({"messages": messages_}, max_tokens=4).usage
         found.append(int(OVERLAP.findall(routing.log.read_text())[-1][0]))
-    blocks = (usage.prompt_tokens - TAIL) // BLOCK
+    blocks = (usage.prompt_tokens - TAIL) // block
     assert found[0] < blocks <= found[1], found
-    assert usage.prompt_tokens_details.cached_tokens >= blocks * BLOCK
+    assert usage.prompt_tokens_details.cached_tokens >= blocks * block
 
 
 def wait_until(happened: Any) -> None:
