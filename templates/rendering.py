@@ -182,14 +182,22 @@ def write_message(stream: IO[bytes] | None, message: bytes) -> None:
 
 
 def read_message(stream: IO[bytes] | None) -> bytes:
-    """Read such a message. Raises `EOFError` without one."""
-    header = b"" if stream is None else stream.read(LENGTH_BYTES)
-    length = int.from_bytes(header, "big")
-    if stream is not None and len(header) == LENGTH_BYTES and length <= MAX_MESSAGE_BYTES:
-        message = stream.read(length)
-        if len(message) == length:
-            return message
-    raise EOFError
+    """Read such a message. Raises `EOFError` without a whole one."""
+    length = int.from_bytes(_read(stream, LENGTH_BYTES), "big")
+    if length > MAX_MESSAGE_BYTES:
+        raise EOFError
+    return _read(stream, length)
+
+
+def _read(stream: IO[bytes] | None, length: int) -> bytes:
+    """Read so many bytes, of which a pipe gives some at a time."""
+    parts: list[bytes] = []
+    while stream is not None and length > 0 and (part := stream.read(length)):
+        parts.append(part)
+        length -= len(part)
+    if length > 0:
+        raise EOFError
+    return b"".join(parts)
 
 
 class BoundedTemplate(jinja2.Template):

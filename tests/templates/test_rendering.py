@@ -52,6 +52,13 @@ def test_the_text_is_the_same(source: str) -> None:
     assert render(source, IN_PROCESS) == compile_template(source).render(VARIABLES)
 
 
+def test_a_long_conversation_is_read_whole() -> None:
+    """A pipe gives a part of it at a time."""
+    source = SOURCES[0]
+    variables = {**VARIABLES, "items": ["turn " * 100] * 5000, "text": "\u00e4" * 2_000_000}
+    assert render(source, IN_PROCESS, variables) == compile_template(source).render(variables)
+
+
 @pytest.mark.parametrize("source", REFUSED)
 def test_errors_have_the_same_text(source: str) -> None:
     with pytest.raises(Exception, match=r"\w") as here:
