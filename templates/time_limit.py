@@ -17,6 +17,12 @@ from typing import TypeVar
 
 R = TypeVar("R")
 
+# An exception is lost if it comes while a destructor or a callback of the garbage collector runs.
+# So it is sent again until the call has ended.
+AGAIN_S = 0.25
+# More than the interpreter runs before it looks for an exception.
+BYTECODES = 10
+
 
 class _Expired(BaseException):
     """Raised in the limited thread. Not an Exception, so that `except Exception` lets it pass."""
@@ -25,21 +31,21 @@ class _Expired(BaseException):
 class _Limit:
     """The limit of one call.
 
-    The watch writes `claimed`, reads `ended`, then writes `sent`. The limited thread writes
-    `ended` before it reads `claimed` and `sent`. So at least one of them sees the other.
+    The watch writes None to `sent` and reads `ended`; then it writes to `sent` whether it has sent
+    `_Expired`. The limited thread writes `ended` before it reads `sent`. So at least one of them
+    sees the other.
 
     cpu_s: the CPU time that the thread may take; None to limit the time that passes.
     """
 
-    __slots__ = ("claimed", "clock", "cpu_end", "ended", "sent", "thread")
+    __slots__ = ("clock", "cpu_end", "ended", "sent", "thread")
 
     def __init__(self, cpu_s: float | None) -> None:
         self.thread = threading.get_ident()
         self.clock = None if cpu_s is None else time.pthread_getcpuclockid(self.thread)
         self.cpu_end = time.thread_time() + (cpu_s or 0.0)
         self.ended = False
-        self.claimed = False
-        self.sent: bool | None = None
+        self.sent: bool | None = False
 
     def cpu_left(self) -> float:
         """Return the CPU time that is left; 0 if the time that passes is limited."""
@@ -51,19 +57,30 @@ class _Limit:
             return 0.0
 
     def expire(self) -> None:
-        self.claimed = True
+        """Send `_Expired`, unless the call has ended."""
+        before, self.sent = self.sent, None
         sent = not self.ended
         if sent:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(self.thread), ctypes.py_object(_Expired)
-            )
-        self.sent = sent
+            _raise_in(self.thread, _Expired)
+        self.sent = sent or before
 
     def end(self) -> None:
         """Lift the limit. If `_Expired` is on its way, it is raised here and nowhere else."""
         self.ended = True
-        while self.claimed and self.sent is not False:
+        while self.sent is None:
             time.sleep(0)
+        if self.sent:
+            for _ in range(BYTECODES):
+                time.sleep(0)
+            # A destructor that ran here has swallowed it.
+            _raise_in(self.thread, None)
+
+
+def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+    """Raise an exception in a thread at one of its next bytecodes; None: take it back."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), None if error is None else ctypes.py_object(error)
+    )
 
 
 class _Watch:
@@ -91,7 +108,10 @@ class _Watch:
 
     def _run(self) -> None:
         while True:
-            self._next().expire()
+            limit = self._next()
+            limit.expire()
+            with self._changed:
+                self._push(limit, AGAIN_S)
 
     def _next(self) -> _Limit:
         """Wait until a limit expires, and return it."""
@@ -136,15 +156,20 @@ def call_with_time_limit(
     try:
         _watch.add(limit, seconds)
         try:
-            result = function()
-        except _Expired:
-            raise
-        except BaseException:
+            return function()
+        finally:
             limit.end()
-            raise
-        limit.end()
     except _Expired:
+        _settle(limit)
         raise TimeoutError(f"stopped after {seconds:g} s") from None
     finally:
         _thread.is_limited = False
-    return result
+
+
+def _settle(limit: _Limit) -> None:
+    """End a limit for which one more `_Expired` may be on its way."""
+    while True:
+        try:
+            return limit.end()
+        except _Expired:
+            continue

@@ -63,6 +63,25 @@ def test_a_limit_that_is_about_to_expire_hits_nothing_but_its_own_code():
     assert set(outcomes) == {"spun", "stopped"}
 
 
+class Slow:
+    """Its destructor loses an exception that comes while it runs."""
+
+    def __del__(self):
+        spin(0.2)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_exception_that_a_destructor_loses_is_waited_for_by_nobody():
+    def lose(then):
+        Slow()
+        return then()
+
+    assert call_with_time_limit(0.05, lambda: lose(lambda: "result")) == "result"
+    with pytest.raises(TimeoutError, match="stopped after"):
+        call_with_time_limit(0.05, lambda: lose(spin))
+    assert spin(0.5) == "spun"  # nothing comes later
+
+
 def test_time_that_others_take_does_not_count_as_cpu_time():
     assert call_with_time_limit(0.05, nap, counts_cpu=True) == "slept"
     with pytest.raises(TimeoutError, match="stopped after"):
