@@ -26,6 +26,7 @@ LONGCAT = Format(
         ),
     },
     strip="",
+    breaks_before_calls=1,
     source="sglang function_call/longcat_detector.py; "
     "vllm 0.31 tool_parsers/longcat_tool_parser.py",
     spelling=Spelling(f"<longcat_tool_call>\n{JSON_CALL}\n{END}"),

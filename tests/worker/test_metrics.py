@@ -229,6 +229,7 @@ class RaisesAt:
 
     name = "qwen3+hermes"
     shows_special_tokens = HERMES.shows_special_tokens
+    breaks_before_calls = HERMES.breaks_before_calls
 
     def __init__(self, at):
         self._at = at
