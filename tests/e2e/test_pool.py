@@ -137,8 +137,8 @@ def test_a_worker_whose_pool_is_absent_leaves_the_fleet_until_it_serves(
 
 
 def pool_processes(worker: Process) -> list[int]:
-    """Return the pids of the worker's pool, the fork server first."""
-    found = []
+    """Return the pids of the worker's pool, the oldest process first: the fork server."""
+    found = []  # pids begin anew at some number, so the time of start comes before
     for path in Path("/proc").glob("[0-9]*"):
         try:
             is_ours = b"backedge.worker.pool.fork_server_main" in (path / "cmdline").read_bytes()
@@ -146,8 +146,8 @@ def pool_processes(worker: Process) -> list[int]:
         except OSError:
             continue
         if is_ours and fields[0] != "Z" and int(fields[3]) == worker.popen.pid:
-            found.append(int(path.name))
-    return sorted(found)
+            found.append((int(fields[19]), int(path.name)))
+    return [pid for _, pid in sorted(found)]
 
 
 def find_folder(pid: int) -> Path:
