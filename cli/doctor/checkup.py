@@ -61,9 +61,9 @@ def examine_all(target: Target) -> Iterator[Finding]:
     seen = set()
     try:
         for finding in examine(target):
-            if (finding.severity, finding.message) not in seen:
+            if finding not in seen:
                 yield finding
-            seen.add((finding.severity, finding.message))
+            seen.add(finding)
     except SetupError as error:
         yield Finding("error", "target", str(error))
 

@@ -253,6 +253,7 @@ def test_a_client_that_leaves_ends_the_request_in_the_engine(
         "POST", url, json={"model": SIDECAR, **COUNT, **ENDLESS}, timeout=60
     ) as response:
         next(response.iter_lines())
+        wait_until(lambda: any(map(is_busy, pairs)))
         (busy,) = filter(is_busy, pairs)
     wait_until(lambda: not is_busy(busy))
     wait_until(lambda: not count_running(busy.engine))
