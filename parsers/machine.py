@@ -216,10 +216,8 @@ class LinearParser(StreamParser, Reader):
                 lexer.reasoning_tokens += len(token_ids)
         else:
             for piece in lexer.split(text, token_ids):
-                if self._thoughts.call is None:
-                    lexer.feed(*piece)
-                else:
-                    self._thoughts.feed(*piece)  # the text before a marker may begin a call
+                # The text before a marker may begin a call.
+                (lexer if self._thoughts.call is None else self._thoughts).feed(*piece)
         return shown.take() if shown.events else []
 
     @override

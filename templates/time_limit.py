@@ -20,7 +20,8 @@ R = TypeVar("R")
 # An exception is lost if it comes while a destructor or a callback of the garbage collector runs.
 # So it is sent again until the call has ended.
 AGAIN_S = 0.25
-# More than the interpreter runs before it looks for an exception.
+# More than the interpreter runs before it looks for an exception. None is taken back: the
+# interpreter would look for it at each call from then on.
 BYTECODES = 10
 
 
@@ -61,7 +62,9 @@ class _Limit:
         before, self.sent = self.sent, None
         sent = not self.ended
         if sent:
-            _raise_in(self.thread, _Expired)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(self.thread), ctypes.py_object(_Expired)
+            )
         self.sent = sent or before
 
     def end(self) -> None:
@@ -72,15 +75,6 @@ class _Limit:
         if self.sent:
             for _ in range(BYTECODES):
                 time.sleep(0)
-            # A destructor that ran here has swallowed it.
-            _raise_in(self.thread, None)
-
-
-def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Raise an exception in a thread at one of its next bytecodes; None: take it back."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread), None if error is None else ctypes.py_object(error)
-    )
 
 
 class _Watch:
