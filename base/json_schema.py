@@ -55,6 +55,11 @@ def to_json_type(name: str) -> str | None:
     return _JSON_NAMES.get(match["name"])
 
 
+def split_pointer(pointer: str) -> list[str]:
+    """Return the keys and positions of a JSON pointer (RFC 6901), without the part before them."""
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
 class Holds(enum.Enum):
     """The form in which a keyword holds schemas."""
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from urllib.parse import unquote
 
-from ..base.json_schema import ANY, JSON_TYPES, to_json_type
+from ..base.json_schema import ANY, JSON_TYPES, split_pointer, to_json_type
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_CHECKED_DEPTH, MAX_PARTS
 
@@ -97,8 +97,7 @@ class FunctionSchema:
         if not isinstance(reference, str) or not reference.startswith("#"):
             return True
         found: object = self._root
-        for part in unquote(reference).split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
+        for key in split_pointer(unquote(reference)):
             if isinstance(found, dict):
                 found = found.get(key, True)
             elif isinstance(found, list) and (index := _read_index(key)) < len(found):

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..base.errors import BackedgeError
-from ..base.json_schema import JSON_TYPES, Holds, replace_nested
+from ..base.json_schema import JSON_TYPES, Holds, replace_nested, split_pointer
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_SEARCHED
 from ..parsers.base import ParserNames
@@ -370,9 +370,8 @@ def _keep_links(schema: JsonObject, root: object) -> JsonObject:
 
 def _is_kept(reference: str, root: object) -> bool:
     """Whether a reference leads to a part of the schema that is kept; others may be any words."""
-    start, *names = reference.split("/")
     part, holds = root, None
-    for name in (each.replace("~1", "/").replace("~0", "~") for each in names):
+    for name in split_pointer(reference):
         if isinstance(part, list):
             part, holds = dict(zip(map(str, range(len(part))), part, strict=True)), Holds.LIST
         if not isinstance(part, dict) or name not in part:
@@ -380,7 +379,7 @@ def _is_kept(reference: str, root: object) -> bool:
         if holds not in _CONTAINERS and name not in KEPT_HOLDERS:
             return False
         part, holds = part[name], None if holds in _CONTAINERS else KEPT_HOLDERS[name]
-    return start == "#"
+    return reference.partition("/")[0] == "#"
 
 
 def _name_types(schema: JsonObject) -> list[str]:
