@@ -68,7 +68,7 @@ def serve(answer: Callable[[T], msgspec.Struct], plan: type[T]) -> None:
 
 
 class Ratio(msgspec.Struct):
-    """The figure of this commit divided by the other one's, round by round: median and range."""
+    """The first one's figure divided by the second one's, round by round: median and range."""
 
     case: str
     figure: str
@@ -85,7 +85,7 @@ def compare(case: str, figure: str, ours: Sequence[float], others: Sequence[floa
 
 def ratio_table(ratios: Sequence[Ratio]) -> list[str]:
     """Return the ratios as lines of text, then the median of each figure over all cases."""
-    lines = ["", "this commit / the other one, medians of paired rounds (range)"]
+    lines = ["", "the first / the second, medians of paired rounds (range)"]
     by_figure: dict[str, list[float]] = {}
     for ratio in ratios:
         by_figure.setdefault(ratio.figure, []).append(ratio.median)

@@ -19,9 +19,11 @@ would outweigh the tokens of a slow engine.
 
     python -m benchmarks.frontend_cost --beside ../old
 
-With --beside, Backedge's frontends and workers of two checkouts get the same load at the same time.
-Beside the medians the table then has this checkout's cost divided by the other's, the median of
-all rounds. By default it has 6 rounds of 300 tokens and takes some two minutes.
+With --beside, Backedge's frontends and workers of two checkouts are measured: by default 6 rounds
+of 300 tokens, in some two minutes. Two systems get the same load at the same time, and beside the
+medians the table has the first one's cost divided by the second one's, the median of all rounds:
+
+    python -m benchmarks.frontend_cost --systems "backedge, turns" backedge --tokens 300
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from .beside import Ratio, compare, ratio_table
 from .command_line import build_parser
 from .cpu import CpuTime
 from .load import Load, Outcome
-from .systems import BACKEDGE, BACKEDGE_BESIDE, SYSTEMS, Engine, System, running
+from .systems import BACKEDGE, SYSTEMS, Engine, System, running
 
 US_PER_S = 1e6
 MS_PER_S = 1e3
@@ -60,7 +62,8 @@ IDLE_S = 5.0
 WARM_UP_TIMEOUT_S = 120.0
 # The columns of the table, with their alignment.
 WIDTHS = ("<22", "<11", "<7", ">7", ">9", ">15", ">12", ">9", ">9", ">9", ">9", ">12")
-# The figures that two checkouts are compared by.
+PAIR = 2
+# The figures that two systems are compared by.
 COMPARED = ("frontend_us", "request_ms", "worker_us")
 
 
@@ -112,7 +115,7 @@ class Row(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """A whole run. problems: what was wrong with responses, by case. ratios: of two checkouts."""
+    """A whole run. problems: what was wrong with responses, by case. ratios: of two systems."""
 
     settings: dict[str, str | int | float | list[int]]
     rows: list[Row]
@@ -123,13 +126,13 @@ class Report(msgspec.Struct):
 class Benchmark:
     """Runs the rounds and keeps their samples.
 
-    Systems take turns, but those of two checkouts get their load at the same time.
+    Systems take turns, but if they are two, both get their load at the same time.
     """
 
     def __init__(self, arguments: argparse.Namespace, systems: list[System]) -> None:
         self._arguments = arguments
         self._systems = systems
-        self._groups = [systems] if arguments.beside else [[system] for system in systems]
+        self._groups = [systems] if len(systems) == PAIR else [[system] for system in systems]
         self._clients = {system.name: load.start() for system in systems}
         self._samples: defaultdict[Case, list[Sample]] = defaultdict(list)
         self._idle: dict[str, tuple[CpuTime, ...]] = {}
@@ -150,7 +153,11 @@ class Benchmark:
         rows = [summarize(case, samples) for case, samples in self._samples.items()]
         names = ("engine", "tokens", "pace", "streams", "requests", "rounds")
         settings = {name: getattr(self._arguments, name) for name in names}
-        return Report(settings, rows, dict(self._problems), list(compare_checkouts(self._samples)))
+        return Report(settings, rows, dict(self._problems), list(self._compare()))
+
+    def _compare(self) -> Iterator[Ratio]:
+        if len(self._systems) == PAIR:
+            yield from compare_systems(self._samples, *(system.name for system in self._systems))
 
     def _turns(self, number: int) -> Iterator[tuple[Case, list[System]]]:
         """Yield the cases of a round without their systems; each group goes first in turn."""
@@ -254,13 +261,13 @@ class Benchmark:
             )
 
 
-def compare_checkouts(samples: Mapping[Case, list[Sample]]) -> Iterator[Ratio]:
-    """Yield the ratios of the figures of two checkouts, if both were measured."""
-    for case, ours in samples.items():
-        others = samples.get(msgspec.structs.replace(case, system=BACKEDGE_BESIDE))
-        if case.system == BACKEDGE and others is not None:
+def compare_systems(samples: Mapping[Case, list[Sample]], ours: str, other: str) -> Iterator[Ratio]:
+    """Yield the ratios of the figures of `ours` over those of `other`."""
+    for case, sides in samples.items():
+        others = samples.get(msgspec.structs.replace(case, system=other))
+        if case.system == ours and others is not None:
             for name in COMPARED:
-                figures = ([getattr(sample, name) for sample in side] for side in (ours, others))
+                figures = ([getattr(sample, name) for sample in side] for side in (sides, others))
                 yield compare(case.load, name, *figures)
 
 

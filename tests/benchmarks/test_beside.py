@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from benchmarks.beside import Child, compare, ratio_table
-from benchmarks.frontend_cost import Case, Sample, compare_checkouts
+from benchmarks.frontend_cost import Case, Sample, compare_systems
 from benchmarks.systems import BACKEDGE, BACKEDGE_BESIDE, RUST
 
 ECHO = "from benchmarks.beside import serve\nfrom msgspec import Raw\nserve(lambda plan: plan, Raw)"
@@ -39,13 +39,14 @@ def test_ratios_are_those_of_the_rounds() -> None:
     assert "1.000" in ratio_table([found])[-1]
 
 
-def test_only_the_two_checkouts_are_compared() -> None:
+def test_only_two_systems_are_compared() -> None:
     def samples(us: float) -> list[Sample]:
         return [Sample(*[us] * 7)]
 
     figures = {BACKEDGE: 3.0, BACKEDGE_BESIDE: 2.0, RUST: 1.0}
     by_case = {Case(name, "content", True, 300): samples(us) for name, us in figures.items()}
-    ratios = list(compare_checkouts(by_case))
+    ratios = list(compare_systems(by_case, BACKEDGE, BACKEDGE_BESIDE))
     assert [ratio.figure for ratio in ratios] == ["frontend_us", "request_ms", "worker_us"]
     assert {ratio.median for ratio in ratios} == {1.5}
-    assert list(compare_checkouts({Case(BACKEDGE, "content", True, 300): samples(3.0)})) == []
+    alone = {Case(BACKEDGE, "content", True, 300): samples(3.0)}
+    assert list(compare_systems(alone, BACKEDGE, BACKEDGE_BESIDE)) == []
