@@ -111,17 +111,20 @@ class _Watch:
         """Wait until a limit expires, and return it."""
         with self._changed:
             while True:
-                while self._deadlines and self._deadlines[0][2].ended:
-                    heapq.heappop(self._deadlines)
                 left = self._deadlines[0][0] - time.monotonic() if self._deadlines else None
-                if left is not None and left <= 0:
-                    limit = heapq.heappop(self._deadlines)[2]
-                    cpu_left = limit.cpu_left()
-                    if cpu_left <= 0:
-                        return limit
-                    self._push(limit, cpu_left)
+                if left is None or left > 0:
+                    # Also for a call that has ended: else each call would wake this thread.
+                    self._changed.wait(left)
                     continue
-                self._changed.wait(left)
+                limit = heapq.heappop(self._deadlines)[2]
+                if limit.ended:
+                    while self._deadlines and self._deadlines[0][2].ended:
+                        heapq.heappop(self._deadlines)
+                    continue
+                cpu_left = limit.cpu_left()
+                if cpu_left <= 0:
+                    return limit
+                self._push(limit, cpu_left)
 
 
 class _Thread(threading.local):

@@ -1,8 +1,10 @@
 """Code that does not end is stopped, and no other code."""
 
 import random
+import re
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from backedge.templates.time_limit import call_with_time_limit
@@ -92,3 +94,18 @@ def test_a_limit_within_another_leaves_the_stop_to_it():
     with pytest.raises(TimeoutError, match=r"stopped after 0\.1 s"):
         call_with_time_limit(0.1, lambda: call_with_time_limit(0.1001, spin))
     assert call_with_time_limit(10.0, lambda: spin(0.2)) == "spun"
+
+
+def test_short_calls_do_not_wake_the_watch_each_time():
+    call_with_time_limit(10.0, int)
+    watch = next(one for one in threading.enumerate() if one.name == "backedge-time-limits")
+    status = Path(f"/proc/self/task/{watch.native_id}/status")
+
+    def count_waits():
+        return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status.read_text(), re.M)[1])
+
+    before = count_waits()
+    for _ in range(300):
+        call_with_time_limit(10.0, int)
+        time.sleep(0.001)
+    assert count_waits() - before < 100
