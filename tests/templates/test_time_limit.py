@@ -102,7 +102,7 @@ def test_short_calls_do_not_wake_the_watch_each_time():
     status = Path(f"/proc/self/task/{watch.native_id}/status")
 
     def count_waits():
-        return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status.read_text(), re.MULTILINE)[1])
+        return int(re.search(r"\nvoluntary_ctxt_switches:\s*(\d+)", status.read_text())[1])
 
     before = count_waits()
     for _ in range(300):
