@@ -62,14 +62,14 @@ def advise(problem: str, known: Iterable[str]) -> str:
     unknown = [word.partition("=")[0] for word in problem.split() if word.startswith("--")]
     if (value := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", problem)) is not None:
         unknown, known = [value[1]], re.findall(r"[^', ]+", value[2])
-    elif "unrecognized" not in problem:
+    elif "unrecognized" not in problem.lower():
         return problem
     near = [found for word in unknown for found in difflib.get_close_matches(word, known, n=1)]
     return f"{problem}; did you mean {', '.join(near)}?" if near else problem
 
 
-# The beginning and the end of the names of flags that are ours alone.
-OURS, SWITCH = "--postprocess-", "-processing"
+# Prefix and suffix of flags that are ours alone; suffix of flags that engines have as well.
+OURS, SWITCH, PARSER = "--postprocess-", "-processing", "-parser"
 NEAR, VERY_NEAR = 0.85, 0.9
 
 
@@ -80,7 +80,7 @@ def check_misspelt(arguments: Iterable[str], known: Iterable[str]) -> None:
         --tokenizer-module.
     """
     known = {*known}
-    ours = [name for name in known if name.startswith(OURS) or name.endswith(SWITCH)]
+    ours = [name for name in known if name.startswith(OURS) or name.endswith((SWITCH, PARSER))]
     for name in (argument.partition("=")[0] for argument in arguments):
         cutoff = 0.0 if name.startswith(OURS) else NEAR
         near = difflib.get_close_matches(name, ours, n=1, cutoff=cutoff)

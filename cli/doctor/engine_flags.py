@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import logging
 import pkgutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
+from ...base.engines import load_engine_module
 from ...base.errors import SetupError
 from ...base.flags import FlagParser, advise, find_flags
 from ...parsers.api import Engine
@@ -22,15 +24,13 @@ FRONTEND_GROUP = "dynamo.frontend.frontend_args:FrontendArgGroup"
 
 
 class Places(NamedTuple):
-    """Where an engine's worker has its flags. group: Dynamo's. parser: its class.
+    """Where a worker has its flags. group: Dynamo's. engine, more: add the engine's.
 
-    distribution: the engine's package. engine: adds the engine's flags; None if Dynamo takes them
-        one by one. more: adds others.
+    parser: the class of the engine's.
     """
 
     group: str
-    distribution: str
-    engine: str | None = None
+    engine: str
     parser: str = "argparse:ArgumentParser"
     more: str | None = None
 
@@ -38,20 +38,18 @@ class Places(NamedTuple):
 PLACES: dict[Engine, Places] = {
     "vllm": Places(
         "dynamo.vllm.backend_args:DynamoVllmArgGroup",
-        "vllm",
         "vllm.engine.arg_utils:AsyncEngineArgs.add_cli_args",
         "vllm.utils.argparse_utils:FlexibleArgumentParser",
     ),
     "sglang": Places(
         "dynamo.sglang.backend_args:DynamoSGLangArgGroup",
-        "sglang",
         "sglang.srt.server_args:ServerArgs.add_cli_args",
         more="dynamo.sglang._compat:add_sglang_cli_compat",
     ),
-    "trtllm": Places("dynamo.trtllm.backend_args:DynamoTrtllmArgGroup", "tensorrt-llm"),
 }
-# TensorRT-LLM's own options; Dynamo reads any name.
-DYNAMIC = "--trtllm."
+# Dynamo takes TensorRT-LLM's flags one by one.
+TRTLLM_GROUP = "dynamo.trtllm.backend_args:DynamoTrtllmArgGroup"
+PARSE_TRTLLM = "dynamo.trtllm.args:parse_args"
 
 
 def run_parser(parse: Callable[[A], T], arguments: A, known: Iterable[str] = ()) -> T:
@@ -60,12 +58,17 @@ def run_parser(parse: Callable[[A], T], arguments: A, known: Iterable[str] = ())
     known: the flags of which the error suggests the nearest.
     """
     said = io.StringIO()
+    logged = logging.StreamHandler(said)
+    logged.setLevel(logging.ERROR)
+    logging.getLogger().addHandler(logged)
     try:
         with contextlib.redirect_stderr(said):
             return parse(arguments)
     except SystemExit as error:
         text = said.getvalue().rpartition("error: ")[2].strip() or error
-        raise SetupError(advise(f"the command line: {text}", known)) from error
+        raise SetupError(advise(f"the command line: {text}", {*known})) from error
+    finally:
+        logging.getLogger().removeHandler(logged)
 
 
 class ArgGroup(Protocol):
@@ -84,23 +87,43 @@ def add_group(parser: argparse.ArgumentParser, place: str) -> None:
 def parse_all(
     engine: Engine, arguments: Sequence[str]
 ) -> tuple[argparse.Namespace, argparse.Namespace]:
-    """Parse a worker's flags as its process does: Dynamo's, its router's, then the engine's.
+    """Parse a worker's flags as its process does, and check them as Dynamo does.
 
-    Returns Dynamo's and the engine's, which have ours.
-    Raises `SetupError` where the process would exit, ImportError and AttributeError if Dynamo or
-    the engine is missing or another version.
+    Returns Dynamo's flags, and ours with the engine's.
+    Raises `SetupError` where the process would exit, OSError and ValueError as Dynamo,
+    ImportError and AttributeError if Dynamo or the engine is missing or another version.
     """
-    places = PLACES[engine]
     dynamo = FlagParser(add_help=False)
-    for group in (RUNTIME, places.group):
-        add_group(dynamo, group)
+    add_group(dynamo, RUNTIME)
+    if engine == "trtllm":
+        return parse_trtllm(dynamo, arguments)
+    places = PLACES[engine]
+    add_group(dynamo, places.group)
     own, rest = run_parser(dynamo.parse_known_args, arguments)
     _, rest = run_parser(pkgutil.resolve_name(ROUTER), rest)
     parser: argparse.ArgumentParser = pkgutil.resolve_name(places.parser)(add_help=False)
     for add in filter(None, (places.engine, places.more)):
         pkgutil.resolve_name(add)(parser)
     add_flags(parser, engine)
-    if engine == "trtllm":
-        rest = [word for word in rest if not word.startswith(DYNAMIC)]
-    helps = (argparse.ArgumentParser.format_help(parser), dynamo.format_help())
-    return own, run_parser(parser.parse_args, rest, find_flags("\n".join(helps)))
+    given = run_parser(parser.parse_args, rest, list_flags(parser, dynamo))
+    load_engine_module(engine, "worker").check_config(own, given)
+    return own, given
+
+
+def parse_trtllm(
+    dynamo: FlagParser, arguments: Sequence[str]
+) -> tuple[argparse.Namespace, argparse.Namespace]:
+    """Parse the flags of a worker of TensorRT-LLM; as `parse_all`."""
+    add_group(dynamo, TRTLLM_GROUP)
+    ours = FlagParser(add_help=False)
+    add_flags(ours, "trtllm")
+    given, rest = run_parser(ours.parse_known_args, arguments)
+    parse: Callable[[Sequence[str]], object] = pkgutil.resolve_name(PARSE_TRTLLM)
+    config = run_parser(parse, rest, list_flags(ours, dynamo))
+    return argparse.Namespace(**vars(config)), given
+
+
+def list_flags(*parsers: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the names of the parsers' flags."""
+    for parser in parsers:
+        yield from find_flags(argparse.ArgumentParser.format_help(parser))

@@ -14,16 +14,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from ...base.engines import has_engine, load_engine_module
-from ...base.errors import BackedgeError
+from ...base.errors import BackedgeError, SetupError
 from ...base.flags import FlagParser, find_flags
-from ...base.seams import read_version
 from ...engines.dynamo.types import FrontendConfig
 from ...frontend.handover import CHAT_PROCESSOR_FLAG, asks_for_backedge, without_processor
 from ...frontend.main import FrontendFlags, Parsed, check_start, parse_flags
 from ...tokenization.custom_tokenizer import Source, find_class
 from ...tokenization.tokenizer_selection import TokenizerSelection, parse_tokenizer_flags
 from ...worker.flags import read_settings, resolve_auto_names
-from .engine_flags import FRONTEND_GROUP, PLACES, add_group, parse_all, run_parser
+from .engine_flags import FRONTEND_GROUP, add_group, parse_all, run_parser
 from .findings import Finding
 from .worker_command import REPLAY, SIDECAR, WorkerCommand
 
@@ -37,10 +36,16 @@ def check_worker_start(command: WorkerCommand) -> Iterator[Finding]:
     check = {REPLAY: check_replay, SIDECAR: check_sidecar}.get(command.module, check_patched)
     try:
         check(command)
-    except (BackedgeError, ValueError) as error:
+    except (BackedgeError, OSError, ValueError) as error:
         yield Finding("error", "flags", str(error))
-    except (ImportError, AttributeError):
-        return
+    except (ImportError, AttributeError) as error:
+        yield Finding(
+            "warning",
+            "flags",
+            f"of the flags only Backedge's were checked, because {command.module} cannot be "
+            f"loaded here: {error}",
+            "run doctor where the worker runs",
+        )
     else:
         yield Finding("ok", "flags", "the worker's process takes all of them")
 
@@ -69,13 +74,18 @@ def check_sidecar(command: WorkerCommand) -> None:
 
 def check_patched(command: WorkerCommand) -> None:
     """Check what Dynamo's own worker of an engine and its patch refuse. Raises as `parse_all`."""
+    both = command.flags.tool_call_parser and command.flags.dyn_tool_call_parser
+    if command.engine == "sglang" and both:
+        raise SetupError(
+            "Dynamo's SGLang worker rejects --tool-call-parser with --dyn-tool-call-parser; leave "
+            "--tool-call-parser out: the worker takes its parser from the other flag."
+        )
     flags, arguments = parse_all(command.engine, command.arguments)
     given = argparse.Namespace(**vars(flags) | vars(arguments))
     if command.is_on:
         resolve_auto_names(given, command.engine)
     settings = read_settings(given, command.engine)
-    package = PLACES[command.engine].distribution
-    if settings is None or not has_engine(command.engine) or read_version(package) == "none":
+    if settings is None or not has_engine(command.engine):
         return
     worker = load_engine_module(command.engine, "worker").WORKER
     config = SimpleNamespace(**vars(flags), dynamo_args=flags)

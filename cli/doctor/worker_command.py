@@ -339,13 +339,6 @@ def _find_reasoning_misfit(name: str, format_: Format, detection: Detection) -> 
 def _check_stock_names(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding]:
     """Check the parsers that Dynamo's own frontend would use."""
     topic, flags = "stock frontends", command.flags
-    if command.engine == "sglang" and flags.tool_call_parser and flags.dyn_tool_call_parser:
-        yield Finding(
-            "error",
-            topic,
-            "Dynamo's SGLang worker rejects --tool-call-parser with --dyn-tool-call-parser",
-            "leave --tool-call-parser out: the worker takes its parser from the other flag",
-        )
     for flag, name, find, detection in (
         (TOOL_CALL_FLAG, flags.dyn_tool_call_parser, tool_format, facts.tools),
         (REASONING_FLAG, flags.dyn_reasoning_parser, reasoning_format, facts.reasoning),

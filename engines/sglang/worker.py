@@ -156,6 +156,13 @@ def enable_once(settings: flags.WorkerSettings, init: Callable[..., None]) -> Ca
     return initialize
 
 
+def check_config(own: argparse.Namespace, _: argparse.Namespace) -> None:
+    """Check Dynamo's own flags. Raises as Dynamo."""
+    from dynamo.sglang.args import DynamoConfig
+
+    DynamoConfig.from_cli_args(own).validate()
+
+
 def load_tokenizer(path: str, options: JsonObject) -> object:
     """Load SGLang's tokenizer. options: the `TOKENIZER_OPTIONS`."""
     from sglang.srt.utils.hf_transformers_utils import get_tokenizer

@@ -23,7 +23,7 @@ replaced vllm.engine.arg_utils:EngineArgs.add_cli_args(parser)
 replaced dynamo.vllm.args:_build_config(dynamo_config, vllm_args)
     why: the configuration that Dynamo returns has lost flags that it does not know
     without: Backedge's flags are not seen
-    used_in: worker.py:watch_arguments
+    used_in: worker.py:watch_arguments worker.py:check_config
 == worker 1.6
 replaced dynamo.vllm.main:setup_vllm_engine(config)
     why: nothing else runs between the fetching of the model and the loading of the engine

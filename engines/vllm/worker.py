@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import inspect
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
@@ -140,6 +141,16 @@ def enable_once_built(build_config: Callable[..., VllmConfig]) -> Callable[..., 
         return config
 
     return build_and_enable
+
+
+def check_config(own: argparse.Namespace, arguments: argparse.Namespace) -> None:
+    """Build Dynamo's configuration, which checks its own flags and vLLM's. Raises as Dynamo."""
+    from dynamo.vllm import args
+
+    config = args.Config.from_cli_args(own)
+    config.model = arguments.model
+    build_config = args._build_config  # noqa: SLF001 - no public way checks the flags alone
+    inspect.unwrap(build_config)(config, engine_part(arguments))
 
 
 def known_names(flag: str) -> Collection[str]:

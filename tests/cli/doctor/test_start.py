@@ -6,16 +6,19 @@ Each process runs by its own `main`, up to where Dynamo or an engine would start
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import runpy
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import NoReturn
 
 import pytest
 from backedge.base.engines import load_engine_module
 from backedge.base.errors import BackedgeError
+from backedge.base.seams import Build
 from backedge.cli.doctor.start import FRONTEND, check_frontend_command, check_worker_start
 from backedge.cli.doctor.worker_command import parse_worker_command
 from backedge.frontend import main as frontend
@@ -36,7 +39,7 @@ def passes(run: Callable[[], object]) -> bool:
     with contextlib.redirect_stderr(io.StringIO()):
         try:
             run()
-        except (SystemExit, BackedgeError, ValueError) as error:
+        except (SystemExit, BackedgeError, OSError, ValueError) as error:
             return isinstance(error, SystemExit) and not error.code
     return True
 
@@ -98,6 +101,51 @@ def run_vllm(monkeypatch: pytest.MonkeyPatch) -> Stage:
     return lambda arguments: passes(lambda: args.parse_args(list(arguments)))
 
 
+def replace_only(monkeypatch: pytest.MonkeyPatch, owner: type, *names: str) -> None:
+    """Let our workers replace these methods of Dynamo's flags, and nothing else of it."""
+    places = {f"{owner.__name__}.{name}" for name in names}
+    for name in names:
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    replace = EngineSupport.replace
+
+    def replace_some(support: EngineSupport, place: str, make: Build) -> None:
+        if place.partition(":")[2] in places:
+            replace(support, place, make)
+
+    monkeypatch.setattr(EngineSupport, "replace", replace_some)
+    # Checked by tests of their own; they take a second.
+    monkeypatch.setattr(EngineSupport, "check_seams", lambda *_: frozenset())
+
+
+@pytest.fixture
+def run_sglang(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    args = load("dynamo.sglang.args", monkeypatch)
+
+    async def fetch_model(path: str) -> str:
+        return path
+
+    monkeypatch.setattr(args, "fetch_model", fetch_model)
+    # It reads the model, which is no flag.
+    monkeypatch.setattr(args.ServerArgs, "from_cli_args", lambda flags: flags)
+    replace_only(monkeypatch, args.Config, "__init__")
+    return lambda arguments: passes(lambda: asyncio.run(args.parse_args(list(arguments))))
+
+
+@pytest.fixture
+def run_trtllm(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    args = load("dynamo.trtllm.args", monkeypatch)
+    replace_only(monkeypatch, args.Config, "validate")
+    group, worker = args.DynamoTrtllmArgGroup, load_engine_module("trtllm", "worker")
+
+    def run(arguments: Sequence[str]) -> bool:
+        with monkeypatch.context() as patch:
+            patch.setattr(group, "add_arguments", worker.add_flags(group.add_arguments))
+            patch.setattr(args.Config, "validate", worker.enable_once(args.Config.validate))
+            return passes(lambda: args.parse_args(list(arguments)))
+
+    return run
+
+
 # Flags of a frontend, right and wrong
 OF_FRONTENDS = [
     "--router-mode kv",
@@ -154,6 +202,7 @@ OF_REPLAY_WORKERS = [
     "stray",
 ]
 ALL = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(ALL, max_examples=30)
 
 
 @pytest.mark.parametrize("flag", OF_FRONTENDS)
@@ -205,6 +254,12 @@ OF_VLLM = [
     ("--postprocess-detokenizer native --tokenizer-backend huggingface", "omit one of the two"),
     ("--headless --disaggregation-mode prefil", "did you mean prefill?"),
     ("--multimodal-worker --route-to-encoder", "unrecognized"),
+    ("--disaggregation-mode prefill", "--kv-transfer-config"),
+    ("--connector nixl", "Use --kv-transfer-config instead"),
+    ("--engine-request-limit 0", "--engine-request-limit"),
+    ("--custom-jinja-template no.jinja", "no.jinja"),
+    ("--gms-shadow-mode", "--load-format gms"),
+    ("--embedding-worker --enable-multimodal", "--embedding-worker"),
 ]
 
 
@@ -215,6 +270,125 @@ def test_a_vllm_worker_and_doctor_refuse_the_same(run_vllm: Stage, flags: str, p
     assert run_vllm(arguments) == (not part)
     assert part in errors
     assert bool(errors) == bool(part)
+
+
+OF_SGLANG = [
+    ("--context-length 2048 --mem-fraction-static 0.5", ""),
+    ("--postprocess-latency lowest --tool-call-parser auto --reasoning-parser auto", ""),
+    ("--tool-call-parser qwen25 --postprocess-parsers native", ""),
+    ("--router-mode kv --router-temperature 0.5 --namespace n", ""),
+    ("--enable-multimodal --dedicated-mm-encoder --disaggregation-mode decode", ""),
+    ("--served-model-name a,b --dyn-reasoning-parser qwen3", ""),
+    ("--mem-fraction-sttic 0.1", "did you mean --mem-fraction-static?"),
+    ("--context-length many", "--context-length"),
+    ("--attention-backend torch_natve", "did you mean torch_native?"),
+    ("--discovery-backend zookeper", "invalid choice: 'zookeper'"),
+    ("--sglang-procesing", "did you mean --sglang-processing?"),
+    ("--postprocess-parsers linnear", "did you mean linear?"),
+    ("--postprocess-workers -1", "--postprocess-workers"),
+    ("--tool-call-parser hemes", "did you mean hermes?"),
+    ("--reasoning-parser nope", "nope"),
+    ("--dyn-tool-call-parser nope", "invalid choice: 'nope'"),
+    ("--tool-call-parser hermes --dyn-tool-call-parser hermes", "--dyn-tool-call-parser"),
+    ("--use-sglang-tokenizer", "--use-sglang-tokenizer makes the worker answer with text"),
+    ("--tokenizer-backend python", "needs --tokenizer-module"),
+    ("--postprocess-record a:2", "must be from 0 to 1"),
+    ("--postprocess-detokenizer native --tokenizer-backend huggingface", "omit one of the two"),
+    ("--dedicated-mm-encoder", "requires --enable-multimodal"),
+    ("--gateway-workers 0", "--gateway-workers"),
+    ("--engine-request-limit 0", "--engine-request-limit"),
+    ("--disagg-config a.yaml", "disagg_config_key"),
+    ("--rerank-worker --embedding-worker", "--rerank-worker"),
+    ("stray", "stray"),
+]
+OF_TRTLLM = [
+    ("--max-seq-len 2048 --free-gpu-memory-fraction 0.5", ""),
+    ("--postprocess-latency lowest --tool-call-parser auto --reasoning-parser auto", ""),
+    ("--tool-call-parser qwen3 --postprocess-parsers native", ""),
+    ("--router-mode kv --router-temperature 0.5 --namespace n", ""),
+    ("--trtllm.kv_cache_config.free_gpu_memory_fraction 0.7 --trtllm.a true", ""),
+    ("--publish-events-and-metrics", ""),
+    ("--disaggregation-mode decode --modality multimodal", ""),
+    ("--max-sequ-len 3", "did you mean --max-seq-len?"),
+    ("--max-seq-len many", "--max-seq-len"),
+    ("--discovery-backend zookeper", "invalid choice: 'zookeper'"),
+    ("--trtllm-procesing", "did you mean --trtllm-processing?"),
+    ("--postprocess-parsers linnear", "did you mean linear?"),
+    ("--postprocess-workers -1", "--postprocess-workers"),
+    ("--postprocess-workers 2 --postprocess-parsers native", "--postprocess-workers 2"),
+    ("--tool-call-parser hemes", "did you mean hermes?"),
+    ("--reasoning-parser nope", "nope"),
+    ("--dyn-tool-call-parser nope", "invalid choice: 'nope'"),
+    ("--tokenizer-backend python", "needs --tokenizer-module"),
+    ("--postprocess-record a:2", "must be from 0 to 1"),
+    ("--trtllm.kv_cache_config", "--trtllm.kv_cache_config requires a value"),
+    ("--trtllm..a 1", "empty key segment"),
+    ("--trtllm.a 1 --trtllm.a.b 1", "Conflicting dynamic flag path"),
+    ("--trtllm.a 1 --override-engine-args {}x", "mutually exclusive"),
+    ("--disaggregation-mode prefill_and_decode", "invalid choice: 'prefill_and_decode'"),
+    ("--enable-multimodal --modality video_diffusion", "--enable-multimodal"),
+    ("--engine-request-limit 0", "--engine-request-limit"),
+    ("--connector kvbm nixl", "at most one connector"),
+    ("--custom-jinja-template no.jinja", "no.jinja"),
+    ("stray", "stray"),
+]
+
+
+@pytest.mark.parametrize(("flags", "part"), OF_SGLANG)
+def test_an_sglang_worker_and_doctor_refuse_the_same(
+    run_sglang: Stage, flags: str, part: str
+) -> None:
+    errors = agree(run_sglang, "sglang", [flags])
+    assert part in errors
+    assert bool(errors) == bool(part)
+
+
+@pytest.mark.parametrize(("flags", "part"), OF_TRTLLM)
+def test_a_tensorrt_llm_worker_and_doctor_refuse_the_same(
+    run_trtllm: Stage, flags: str, part: str
+) -> None:
+    errors = agree(run_trtllm, "trtllm", [flags])
+    assert part in errors
+    assert bool(errors) == bool(part)
+
+
+@FEW
+@given(st.lists(st.sampled_from([flags for flags, _ in OF_SGLANG]), min_size=2, max_size=3))
+def test_an_sglang_worker_and_doctor_refuse_the_same_flags(
+    run_sglang: Stage, flags: list[str]
+) -> None:
+    agree(run_sglang, "sglang", flags)
+
+
+@FEW
+@given(st.lists(st.sampled_from([flags for flags, _ in OF_TRTLLM]), min_size=2, max_size=3))
+def test_a_tensorrt_llm_worker_and_doctor_refuse_the_same_flags(
+    run_trtllm: Stage, flags: list[str]
+) -> None:
+    agree(run_trtllm, "trtllm", flags)
+
+
+def agree(run: Stage, engine: str, flags: Sequence[str]) -> str:
+    """Check that worker and doctor refuse the same flags; return what doctor says."""
+    words = " ".join(flags).split()
+    arguments = [f"--{engine}-processing", "--model-path", str(TINY_MODEL), *words]
+    errors = find_errors(["-m", f"dynamo.{engine}", *arguments])
+    assert run(arguments) == (not errors)
+    return errors
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_flags_that_cannot_be_checked_are_a_warning(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_installed(*_: object) -> NoReturn:
+        raise ModuleNotFoundError("No module named 'dynamo'")
+
+    monkeypatch.setattr("backedge.cli.doctor.start.parse_all", not_installed)
+    words = ["-m", f"dynamo.{engine}", "--model-path", "m", f"--{engine}-processing"]
+    [found] = check_worker_start(parse_worker_command(words))
+    assert found.severity == "warning"
+    assert "No module named 'dynamo'" in found.message
 
 
 def test_a_tokenizer_of_ones_own_is_imported() -> None:

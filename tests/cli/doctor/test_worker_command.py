@@ -59,6 +59,8 @@ def test_flags_of_each_engine() -> None:
     [
         (["python", "-m", "http.server"], "does not start a worker or a frontend"),
         ([*VLLM, "--vllm-procesing"], "no flag --vllm-procesing; did you mean --vllm-processing?"),
+        ([*VLLM, "--tol-call-parser", "x"], "did you mean --tool-call-parser?"),
+        ([*VLLM, "--reasonning-parser=x"], "did you mean --reasoning-parser?"),
         ([*VLLM, "--postprocess-latncy", "x"], "did you mean --postprocess-latency?"),
         ([*VLLM, "--postprocess-record", "a:2"], "share of requests must be from 0 to 1"),
         (["python", "-m", "dynamo.vllm"], "has no model; add --model"),
@@ -125,13 +127,6 @@ def test_the_engine_judges_names_of_no_linear_parser(load, severity, part, monke
     found = check_command(parse_worker_command([*VLLM, *words]), TINY)
     [finding] = [one for one in found if one.topic == "parsers"]
     assert (finding.severity, part in f"{finding.message} {finding.fix}") == (severity, True)
-
-
-def test_dynamos_sglang_worker_takes_one_of_two_flags() -> None:
-    words = ["python", "-m", "dynamo.sglang", "--model-path", "m", "--sglang-processing"]
-    command = parse_worker_command([*words, *BOTH, "--dyn-tool-call-parser", "hermes"])
-    [finding] = [one for one in check_command(command, TINY) if one.severity == "error"]
-    assert finding.topic == "stock frontends"
 
 
 IN_RUST = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
