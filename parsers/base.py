@@ -107,6 +107,11 @@ class StreamParser(Protocol):
         """Number of reasoning tokens fed, without markers."""
 
     @property
+    def dropped_calls(self) -> int:
+        """Number of calls that are in no event: the request does not declare their functions."""
+        return 0
+
+    @property
     def state_name(self) -> str:
         """The state of the next text, for display; a linear parser's is from its table."""
         return "reasoning" if self.in_reasoning else "answer"
@@ -155,6 +160,11 @@ class ParserWrapper(StreamParser):
     @override
     def reasoning_tokens(self) -> int:
         return self._inner.reasoning_tokens
+
+    @property
+    @override
+    def dropped_calls(self) -> int:
+        return self._inner.dropped_calls
 
     @property
     @override

@@ -39,6 +39,7 @@ class CallReader:
     value, grammar: what reads the text of the present state; None where it is read otherwise.
     header_target: what the last header leads to.
     declared_only: the call counts only if its function is declared.
+    dropped_calls: how many headers have named a function whose call is dropped.
     outside: the state that ends a call because all text begins there.
     """
 
@@ -49,13 +50,16 @@ class CallReader:
         between = self._format.states.get(State.PARAMETERS, {})
         self._has_own_end = State.TOOL_SECTION in between.values()
         self._shown = shown
+        self._frame_words = table.frame_words
         self._key = ""  # of the argument whose value is due
+        self._lacks_quote = False  # whether its header does
         self._named: tuple[str, str | None] | None = None  # the name and id, before the call starts
         self.collected = ""
         self.value: SchemaValue | WrappedArguments | None = None
         self.grammar: IncrementalGrammar | None = None
         self.header_target: State | Jump = State.TOOL_SECTION
         self.declared_only = False
+        self.dropped_calls = 0
 
     def enter(self, state: State) -> None:
         """Get ready for the text of `state`."""
@@ -66,7 +70,9 @@ class CallReader:
             self.grammar = build_grammar(state, self._format, calls)
         elif state in VALUE_STATES:
             self.value = begin_value(calls, self._format, state, self._key)
-            self._key = ""
+            if self._lacks_quote:
+                calls.lack_quote('"')
+            self._key, self._lacks_quote = "", False
 
     def find_target(self, target: State | Jump) -> State | Jump | None:
         """Return where a marker leads from a name, of which only blanks may have been read.
@@ -175,23 +181,34 @@ class CallReader:
         is_doubled = self._named is not None and self._named[0] == match["name"]
         if not is_doubled and not self.start():
             return False
-        if not self._shown.calls.functions.may_be_name(match["name"]):
+        name, functions = match["name"], self._shown.calls.functions
+        if not functions.may_be_name(name, self._frame_words):
             return False
-        self._named = match["name"], match.groupdict().get("id")
+        self._named = name, match.groupdict().get("id")
         return True
 
     def _read_header(self, header: str) -> bool:
-        for pattern, state in self._headers:
-            if (match := pattern.search(header)) is not None:
-                self.header_target = state
-                if state in TEXT_STATES or state is State.IGNORED:
-                    return True
-                groups = match.groupdict()
-                if "key" in groups:
-                    self._key = groups["key"]
-                return "name" not in groups or self._name(match)
-        self.header_target = self._unread_header(header)
-        return True
+        match, self.header_target = self._find_header(header)
+        if match is None:
+            self.header_target = self._unread_header(header)
+            return True
+        groups = match.groupdict()
+        if self.header_target in TEXT_STATES or self.header_target is State.IGNORED:
+            self.dropped_calls += "name" in groups
+            return True
+        if "key" in groups:
+            self._key = groups["key"]
+            self._lacks_quote = header.count('"') % 2 == 1
+        return "name" not in groups or self._name(match)
+
+    def _find_header(self, header: str) -> tuple[re.Match[str] | None, State | Jump]:
+        """Return the match of the first pattern that reads a header, with its target."""
+        for pattern, target in self._headers:
+            if (match := pattern.search(header)) is not None and (
+                "declared" not in pattern.groupindex or match["name"] in self._shown.calls.functions
+            ):
+                return match, target
+        return None, State.TOOL_SECTION
 
     def unended_message(self, more: str = "") -> tuple[State, str] | None:
         """Return the state and text of the message that a header holds, if it holds one.
@@ -199,11 +216,9 @@ class CallReader:
         more: what was not collected, of which as much is read as a header may have.
         """
         header = (self.collected + more)[:MAX_MARKUP].lstrip()
-        for pattern, state in self._headers:
-            if (match := pattern.search(header)) is not None:
-                text = match.groupdict().get("text")
-                return (state, text) if text and isinstance(state, State) else None
-        return None
+        match, state = self._find_header(header)
+        text = match.groupdict().get("text") if match is not None else None
+        return (state, text) if text and isinstance(state, State) else None
 
     def keep_open(self) -> bool:
         """Keep the open call in which something was collected that is no key and no header."""

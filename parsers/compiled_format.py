@@ -27,7 +27,7 @@ from .format import (
     Target,
     target_state,
 )
-from .swallowed_markup import SwallowedMarkup
+from .swallowed_markup import SwallowedCall, SwallowedMarkup
 
 # A fence begins a line, after at most three spaces (CommonMark 0.31, 4.5).
 FENCE = "```"
@@ -114,10 +114,19 @@ class CompiledFormat:
         return frozenset(ends)
 
     @cached_property
-    def markup(self) -> SwallowedMarkup | None:
+    def markup(self) -> SwallowedMarkup | SwallowedCall | None:
         """Finds markers in values; None if values have ends of their own."""
+        if self.grammar.quotes:
+            return SwallowedCall(self.markers)
         reads_values = not (VALUE_STATES | _OPEN_GRAMMARS).isdisjoint(self.markers)
         return SwallowedMarkup(self.grammar, self.markers) if reads_values else None
+
+    @cached_property
+    def frame_words(self) -> frozenset[str]:
+        """The words that the format writes around a call."""
+        spelling = self.grammar.spelling
+        around = re.sub(r"\{\w+\}", " ", spelling.call) if spelling is not None else ""
+        return frozenset(re.findall(r"\w+", around))
 
     @property
     def grammar(self) -> Format:

@@ -215,6 +215,7 @@ class Format:
     initial_state: the state before the first token, unless the prompt decides.
     headers: patterns for the text of a HEADER with their targets; the first one found wins. The
         groups `name`, `id` and `key` are the function's name, the call's id, the parameter's name;
+        a pattern with the group `declared` is only for declared functions;
         `text` is the message itself if the marker between header and message is missing.
         `Jump.RETURN` leads back to the text that the header interrupted.
     header: the text of a HEADER; must also match every beginning of it. None for any text.

@@ -140,8 +140,7 @@ class LinearParser(StreamParser, Reader):
     @property
     def in_string(self) -> bool:
         """Whether the next text belongs to a string of a call."""
-        grammar = self._lexer.grammar
-        return grammar is not None and grammar.in_string
+        return self._lexer.grammar is not None and self._lexer.grammar.in_string
 
     @property
     @override
@@ -162,6 +161,11 @@ class LinearParser(StreamParser, Reader):
     @override
     def reasoning_tokens(self) -> int:
         return self._lexer.reasoning_tokens
+
+    @property
+    @override
+    def dropped_calls(self) -> int:
+        return self._call.dropped_calls
 
     @property
     @override
@@ -271,8 +275,6 @@ class LinearParser(StreamParser, Reader):
     def _is_in_argument(self) -> bool:
         return self._call.is_in_argument(self._state, self._lexer.held)
 
-    # Transitions.
-
     @override
     def follow(self, marker: str) -> int:
         to = self._lexer.markers[marker]
@@ -377,8 +379,6 @@ class LinearParser(StreamParser, Reader):
         self._lexer.give_back(unkept + self._shown.reject())
         self._call.forget()
         self.enter(self._shown.state)
-
-    # The text in the states.
 
     @override
     def take_text(self, text: str) -> int:

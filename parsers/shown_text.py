@@ -35,7 +35,7 @@ from .arguments.tool_calls import ToolCallEmitter
 from .events import Content, Event, Reasoning, ToolCallCut
 from .format import COMPLETE, FIRST_STATES, TEXT_STATES, Jump, State
 from .held_back import HeldText, hold
-from .swallowed_markup import SwallowedMarkup
+from .swallowed_markup import SwallowedCall, SwallowedMarkup
 
 # Characters between and around calls that are not text.
 BETWEEN_CALLS = " \t\r\n,;]})"
@@ -122,7 +122,7 @@ class ShownText:
         self,
         parameters: Mapping[str, JsonObject],
         separator: str,
-        markup: SwallowedMarkup | None = None,
+        markup: SwallowedMarkup | SwallowedCall | None = None,
         *,
         guesses: bool = False,
     ) -> None:

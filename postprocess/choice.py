@@ -295,5 +295,7 @@ class Choice:
         self.open_calls = self._deltas.open_calls(stopped=finish_reason == "stop")
         if finish_reason == "stop" and self._deltas.calls and not self.open_calls:
             finish_reason = "tool_calls"
-        self.calls = self._deltas.call_outcomes(cut=cut, failed=self._stages.fallback.failed)
+        fallback = self._stages.fallback
+        self.calls = self._deltas.call_outcomes(cut=cut, failed=fallback.failed)
+        self.calls += ["dropped"] * fallback.dropped_calls
         self._deltas.finish(finish_reason, stop_reason, cut=cut)

@@ -53,14 +53,16 @@ class DeclaredFunctions:
             return ()
         return [key for key in required if isinstance(key, str)]
 
-    def may_be_name(self, name: str) -> bool:
+    def may_be_name(self, name: str, frame_words: Collection[str] = ()) -> bool:
         """Whether a function may have this name: it is declared, or looks like one.
 
-        A declared name with more at one end of it does not.
+        A declared name with more at one end of it does not, nor do `frame_words`, the words that
+        the format itself writes around a call.
         """
         if not self._checks or not self._parameters or name in self:
             return True
-        return _NAME.fullmatch(name) is not None and not any(
+        looks_like_one = name not in frame_words and _NAME.fullmatch(name) is not None
+        return looks_like_one and not any(
             known and (name.startswith(known) or name.endswith(known)) for known in self
         )
 

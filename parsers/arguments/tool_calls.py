@@ -126,8 +126,8 @@ class ToolCallEmitter:
         keys = self._source.keys
         if key in keys or not self.functions.may_be_key(self.name, key):
             self.malformed("invalid_key")
-        if not keys and self._markup is not None:
-            self._room = MAX_SEARCHED_ARGUMENTS  # an object written whole has ends of its own
+        if not keys:
+            self.search_markup()  # not in an object written whole, which has ends of its own
         self.arguments(f'{", " if keys else "{"}"{escape_json(key)}": ')
         keys.add(key)
 
@@ -194,6 +194,18 @@ class ToolCallEmitter:
         source.stray = ""
         source.shows_stray = False
 
+    def search_markup(self) -> None:
+        """Keep what is written from now on, for `has_swallowed_markup`."""
+        self._room = MAX_SEARCHED_ARGUMENTS if self._markup is not None else 0
+
+    def has_swallowed_markup(self) -> bool:
+        """Whether the arguments so far, which lack their last brace, have swallowed markup."""
+        if self._markup is None or not self._has_arguments or self._room <= 0:
+            return False
+        written, source = self._written.getvalue(), self._source
+        names = {*self.functions, *self.functions.keys(self.name)}
+        return self._markup(written, names, self.schema, source.lacks_end, source.lacking_quote)
+
     def drop_mark(self) -> None:
         """Note that a mark has been dropped: the call needs its required parameters then."""
         self._source.lacks_mark = True
@@ -212,9 +224,4 @@ class ToolCallEmitter:
         is_whole = self._has_arguments and not keys  # they were written as one object
         if source.lacks_mark and not is_whole and set(functions.required(self.name)) - keys:
             return "missing_parameter"
-        if self._markup is None or not self._has_arguments or self._room <= 0:
-            return None
-        written = self._written.getvalue()
-        names = {*functions, *functions.keys(self.name)}
-        lacks = source.lacks_end, source.lacking_quote
-        return "swallowed_markup" if self._markup(written, names, self.schema, *lacks) else None
+        return "swallowed_markup" if self.has_swallowed_markup() else None

@@ -39,7 +39,7 @@ BEAM = replace(
     ),
     headers=(
         (re.compile(r"\bto=(?P<name>(?!assistant\b)[^\s<]+)"), State.PARAMETERS),
-        *OPENAI.headers[1:],
+        *OPENAI.headers[2:],
     ),
     aliases=(),
     spelling=Spelling(

@@ -21,6 +21,8 @@ DEEPSEEK_V32 = Format(
     {
         State.CONTENT: {
             "<｜DSML｜function_calls>": State.TOOL_SECTION,
+            # The models sometimes write another bracket.
+            "‹｜DSML｜function_calls>": State.TOOL_SECTION,
             '<｜DSML｜invoke name="': State.NAME,
         },
         State.TOOL_SECTION: {

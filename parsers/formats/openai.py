@@ -13,10 +13,11 @@ ENDS = {
     "<|call|>": State.START,
 }
 
-# Recipients that are not declared functions: the server's own tools, and the model itself.
-_NO_FUNCTION = r"(?:assistant|python|browser|container)(?![\w\-])"
+# The server's own tools, which are functions only if the request declares them.
+_OWN_TOOL = r"(?:python|browser|container)(?![\w\-])[^\s<]*"
+_NO_FUNCTION = rf"(?:assistant(?![\w\-])|{_OWN_TOOL})"
 # A channel's name, and what else a header holds; text after it is a message without its marker.
-_CHANNEL = r"(?:\A|<\|channel\|>)\s*{}(?:\s*<\|constrain\|>\w+)?(?:\s+(?!to=)(?P<text>.+))?"
+_CHANNEL = r"(?:\A|<\|channel\|>)\s*{}(?:\s*<\|constrain\|>\w+)?\s*+(?!to=|<)(?P<text>.+)?"
 
 OPENAI = Format(
     "openai",
@@ -40,10 +41,12 @@ OPENAI = Format(
     },
     aliases=("harmony", "gpt-oss", "gpt_oss", "openai_gptoss"),
     headers=(
+        (re.compile(rf"\bto=(?P<declared>)(?P<name>{_OWN_TOOL})"), State.ARGUMENTS),
         (re.compile(rf"\bto=(?!{_NO_FUNCTION})(?:functions\.)?(?P<name>[^\s<]+)"), State.ARGUMENTS),
         (re.compile(_CHANNEL.format("analysis"), re.DOTALL), State.REASONING),
         (re.compile("analysis"), State.REASONING),
-        (re.compile(rf"\bto={_NO_FUNCTION}"), State.IGNORED),
+        (re.compile(rf"\bto=(?P<name>{_OWN_TOOL})"), State.IGNORED),
+        (re.compile(r"\bto=assistant(?![\w\-])"), State.IGNORED),
         (re.compile(_CHANNEL.format("(?:final|commentary)"), re.DOTALL), State.CONTENT),
         (re.compile(""), State.CONTENT),
     ),

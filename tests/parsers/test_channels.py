@@ -7,11 +7,18 @@ from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import Content, Event, Reasoning, join
 from backedge.parsers.formats.catalog import FORMATS
 
+from benchmarks.samples.tokenizers import encode
 from tests.conformance.peers import load_tokenizer
 from tests.parsers.families import FAMILIES, beam, kimi_k3, openai
 from tests.parsers.families.family import TOOLS
 from tests.parsers.families.kimi_k3 import element
-from tests.parsers.sample_model import cached_linear_parsers, feed_tokens
+from tests.parsers.sample_model import (
+    SampleModel,
+    cached_linear_parsers,
+    every_token,
+    feed_tokens,
+)
+from tests.support import params
 
 ANSWER = f"{openai.ANALYSIS}So.<|end|>{openai.TURN}{openai.FINAL}Hi.<|end|>"
 CHANNELS = {
@@ -60,3 +67,34 @@ def test_what_is_addressed_to_a_tool_is_dropped_without_tools(name: str) -> None
     text, call = CHANNELS[name]
     shown = read(name, ParserNames(name, name), text + call, tools=False)
     assert shown == [Reasoning("So."), Content("Hi.")]
+
+
+@pytest.mark.parametrize(
+    ("header", "dropped"),
+    [
+        ("commentary to=python code", 1),
+        ("commentary to=container.exec", 1),
+        ("analysis to=python code", 0),
+        ("commentary to=assistant", 0),
+        ("commentary to=functions.write", 0),
+    ],
+)
+def test_calls_of_the_server_s_own_tools_are_counted(header: str, dropped: int) -> None:
+    tokenizer = load_tokenizer(ParserNames("openai", "openai"))
+    request = ParserRequest(tools=list(TOOLS), tool_choice="auto")
+    parser = cached_linear_parsers(ParserNames("openai", "openai"), tokenizer)(request, [])
+    output = f"<|channel|>{header}<|message|>{{}}<|call|>"
+    events = feed_tokens(parser, tokenizer, output) + parser.finish()
+    assert parser.dropped_calls == dropped
+    assert not any(isinstance(event, Content) for event in events)
+
+
+def test_a_dropped_call_is_counted_beside_others() -> None:
+    names = ParserNames("openai", "openai")
+    tokenizer = load_tokenizer(names)
+    request = ParserRequest(tools=list(TOOLS), tool_choice="auto")
+    parsers = cached_linear_parsers(names, tokenizer)
+    model = SampleModel(tokenizer, parsers, params(prompt_length=0, parser=request), [])
+    own_call = f"{openai.TURN}<|channel|>commentary to=python<|message|>1<|call|>"
+    model.run(every_token(encode(tokenizer, openai.call("now", "{}", "<|end|>") + own_call)))
+    assert model.post.choices[0].calls == ["complete", "dropped"]

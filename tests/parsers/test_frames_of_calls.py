@@ -8,41 +8,51 @@ from backedge.parsers.events import (
     ToolCallArguments,
     ToolCallMalformed,
     ToolCallStarted,
+    join,
 )
+from backedge.parsers.format import State
+from backedge.parsers.parser_lookup import tool_format
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.parsers.families.family import Family
+from tests.parsers.families.family import Family, Invocation
+from tests.parsers.fuzzing import fuzz
 from tests.slips.outcome import Class, classify, read_shown
 from tests.slips.slips import PAIRS, split, write
 from tests.slips.systems import WRITERS, find_parsers, read
 
 every_family = pytest.mark.parametrize("family", WRITERS, ids=[family.name for family in WRITERS])
+# Prose: it begins with a letter or a digit, and has no markup.
+WORDS = st.from_regex(r"[A-Za-z0-9Äé世][a-zA-Z0-9äé世 ,.!?'\-()\n]{0,60}\Z")
 # Markers that are a part of longer ones or of a value: doubled, they leave the call open or text.
 PARTS = {
     *("｜DSML｜", "｜GCML｜", "<escape>", '<|"|>', "]<]minimax[>["),
     *("<|open|>", "<|close|>", "<|sep|>"),
     *("<|plamo:begin_", "<|plamo:end_", ":plamo|>"),
 }
-# Sections, by format: what opens one, in which the first call's marker is due.
+
+
+def find_section(family: Family) -> str:
+    """Return the marker of the section in which the family's calls stand; "" without one."""
+    format_ = tool_format(family.tool_parser or "")
+    assert format_ is not None
+    if family.name == "kimi_k3":
+        return "<|open|>tools<|sep|>"  # its header determines what it opens
+    output = write(family, PAIRS[0])
+    opening = (
+        marker
+        for state in (State.CONTENT, State.START)
+        for marker, target in format_.states.get(state, {}).items()
+        if target is State.TOOL_SECTION and marker in output
+    )
+    return max(opening, key=len, default="")
+
+
+# Without sections that are ordinary text, and tags whose attributes follow.
 SECTIONS = {
-    "deepseek_v3": "<｜tool▁calls▁begin｜>",
-    "deepseek_v31": "<｜tool▁calls▁begin｜>",
-    "deepseek_v32": "<｜DSML｜function_calls>",
-    "deepseek_v4": "<｜DSML｜tool_calls>",
-    "deepseek_v41": "<｜DSML｜ calls>",
-    "dots": "<dots_function_call>",
-    "gemma4": "<|tool_call>",
-    "gigachat35": "<｜GCML｜tool_calls>",
-    "hy_v3": "<tool_calls>",
-    "internlm": "<|action_start|>",
-    "k2_horizon": "<ifm|tool_calls>",
-    "kimi_k2": "<|tool_calls_section_begin|>",
-    "kimi_k3": "<|open|>tools<|sep|>",
-    "lfm2": "<|tool_call_start|>",
-    "minimax_m2": "<minimax:tool_call>",
-    "minimax_m3": "]<]minimax[>[<tool_call>",
-    "qwen3_coder": "<tool_call>",
-    "seed_oss": "<seed:tool_call>",
-    "step3": "<｜tool_calls_begin｜>",
+    family.name: section
+    for family in WRITERS
+    if (section := find_section(family)) and family.name not in {"minicpm5", "phi4_mini_json"}
 }
 
 
@@ -61,20 +71,29 @@ def test_a_marker_that_is_doubled_in_front_of_arguments_counts_once(family: Fami
             assert classify(read(parsers, family, doubled), calls) is Class.RIGHT, doubled
 
 
+def test_sections_are_found() -> None:
+    assert len(SECTIONS) >= 22
+    assert {"hy_v3", "dots", "step3", "k2_horizon", "kimi_k2", "minimax_m2"} <= SECTIONS.keys()
+    assert {"deepseek_v3", "deepseek_v31", "deepseek_v32", "gigachat35"} <= SECTIONS.keys()
+
+
 @pytest.mark.parametrize("name", SECTIONS)
-def test_words_in_front_of_the_first_call_of_a_section_are_text(name: str) -> None:
+@fuzz(10)
+@given(words=WORDS, calls=st.sampled_from(PAIRS))
+def test_words_in_front_of_the_first_call_of_a_section_are_text(
+    name: str, words: str, calls: tuple[Invocation, Invocation]
+) -> None:
     family = next(family for family in WRITERS if family.name == name)
     parsers = find_parsers("ours", family)
     assert parsers is not None
-    calls = PAIRS[0]
     output, opening = write(family, calls), SECTIONS[name]
-    events = read(parsers, family, output.replace(opening, f"{opening}Now I look.", 1))
+    events = read(parsers, family, output.replace(opening, opening + words, 1))
     assert classify(events, calls) is Class.RIGHT
-    assert read_shown(events).text.strip() == "Now I look."
+    assert read_shown(events).text.strip() == words.strip()
     if name != "kimi_k3":  # where only the calls in it are markup
         # Without a call the model was writing about the marker.
-        mentioned = f"The marker {opening}words is one."
-        assert read(parsers, family, mentioned) == [Content(mentioned)]
+        mentioned = f"The marker {opening}{words} is one."
+        assert join(read(parsers, family, mentioned)) == [Content(mentioned)]
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ DSML = (
     '<｜DSML｜parameter name="path" string="true">{}</｜DSML｜parameter>\n'
     "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
 )
+OPEN_QUOTE = DSML.replace('true">', "true>")
+GEMMA = '<|tool_call>call:remove{{path:<|"|>{}<|"|>}}<tool_call|>'
 SEED = "<seed:tool_call>\n<function=remove>\n<parameter=path>{}</parameter>\n</function>\n"
 MINIMAX = (
     '<minimax:tool_call>\n<invoke name="remove">\n<parameter name="path>{}</parameter>\n</invoke>'
@@ -46,6 +48,9 @@ SWALLOWED = [
     ("glm45", GLM, "a</tool_call>"),
     ("qwen3_coder", QWEN, "a\n/parameter>\n"),
     ("deepseek_v4", DSML, "a</｜DSML｜parameter"),
+    ("deepseek_v4", OPEN_QUOTE, '"a'),
+    ("gemma4", GEMMA, "a}<tool_call|>\n<|tool_call>call:search{limit:5,query:b"),
+    ("gemma4", GEMMA, 'a<|"|>:x}<tool_call|><|tool_call>call:remove{path:<|"|>b'),
 ]
 MENTIONED = [
     ("minimax_m2", MINIMAX, '"a" or "b"'),
@@ -59,6 +64,8 @@ MENTIONED = [
     ("qwen3_coder", QWEN, "x <parameter=path> y"),
     ("qwen3_coder", QWEN, ">=3.0"),
     ("deepseek_v4", DSML, "a <｜DSML｜invoke> tag"),
+    ("deepseek_v4", OPEN_QUOTE, "a"),
+    ("gemma4", GEMMA, "it ends with } and <tool_call|>, begins with <|tool_call>"),
 ]
 
 

@@ -27,8 +27,9 @@ ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 TAG = re.compile(r"</?[\w:.|-]+>|<\|")
 
 
-# A string between its marks may hold anything.
+# A string between its marks may hold anything but a call's end with the next one's start.
 MARKED = {"functiongemma", "gemma4"}
+NEXT_CALL = re.compile(r"<(?:tool_call\||end_function_call)>\s*<(?:\||start_function_)(?=\w)")
 
 
 def draw_output(data: st.DataObject, family: Family, slips: int) -> str:
@@ -72,8 +73,8 @@ def characters(text: str) -> str:
 def check(events: Sequence[Event], output: str, *, is_strict: bool) -> None:
     """Check what a client gets of an output with slips.
 
-    is_strict: no complete call has a key that is not declared, or markup in a value. Two slips may
-        make one good call of two.
+    A complete call has a declared name. is_strict: and neither a key that is not declared nor
+        markup in a value. Two slips may make one good call of two.
     """
     shown = read_shown(events)
     source = characters(output)
@@ -82,7 +83,11 @@ def check(events: Sequence[Event], output: str, *, is_strict: bool) -> None:
         sent = ESCAPE.sub(" ", text) if arguments is None else " ".join(texts_of(arguments))
         # A position's key in Python is the declared one; a number may stand in front of a word.
         assert all(part.lower() in source for part in re.findall(r"[^\W\d_]+|\d+", sent))
-        if arguments is None or index in shown.still_open or not is_strict:
+        if arguments is None or index in shown.still_open:
+            continue
+        assert name in DECLARED
+        assert not NEXT_CALL.search(sent)
+        if not is_strict:
             continue
         assert set(arguments) <= set(DECLARED.get(name, arguments))
         assert not TAG.search(sent)

@@ -29,6 +29,14 @@ def test_a_counter_is_no_function(name: str, taken: bool) -> None:
     assert DeclaredFunctions({}, checks=True).may_be_name(name), "without tools nothing is known"
 
 
+@pytest.mark.parametrize(("name", "taken"), [("functions", False), ("other", True), ("f", True)])
+def test_a_word_of_the_format_is_no_function(name: str, taken: bool) -> None:
+    words = {"to", "functions", "f"}
+    assert DeclaredFunctions({"f": SCHEMA}, checks=True).may_be_name(name, words) is taken
+    assert DeclaredFunctions({}, checks=True).may_be_name(name, words)
+    assert DeclaredFunctions({"f": SCHEMA}, checks=False).may_be_name(name, words)
+
+
 @pytest.mark.parametrize(("key", "taken"), [("a", True), ("b", True), ("b=1", False)])
 def test_a_key_with_markup_is_none(key: str, taken: bool) -> None:
     assert DeclaredFunctions({"f": SCHEMA}, checks=True).may_be_key("f", key) is taken
