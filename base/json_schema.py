@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -58,6 +58,11 @@ def to_json_type(name: str) -> str | None:
 def split_pointer(pointer: str) -> list[str]:
     """Return the keys and positions of a JSON pointer (RFC 6901), without the part before them."""
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
+def join_pointer(parts: Sequence[str]) -> str:
+    """Return a JSON pointer of the part before its keys and positions, and these."""
+    return "/".join([parts[0], *(part.replace("~", "~0").replace("/", "~1") for part in parts[1:])])
 
 
 class Holds(enum.Enum):

@@ -1,7 +1,8 @@
-"""Finds the parts of an answer that redaction keeps: text that parsers look for.
+"""Finds the parts of an answer that redaction keeps or renames: text that parsers look for.
 
-These are the markers and keys of the model's formats, names that the request declares, JSON's
-literals and escapes, and the request's stop strings; white space and punctuation are kept anyway.
+The markers and keys of the model's formats, JSON's literals and escapes are kept; white space and
+punctuation are kept anyway. The names that the request declares and the words of its stop strings
+are renamed.
 
 Text from the request is searched directly, never compiled into a pattern: a pattern of 16,000
 names blocks all threads of the process for seconds per answer.
@@ -13,7 +14,7 @@ import functools
 import itertools
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ..base.json_schema import HOLDERS, JSON_TYPES, walk
 from ..base.json_types import JsonObject
@@ -32,7 +33,10 @@ KEPT_HOLDERS = {
     )
 }
 LITERALS = ("true", "false", "null", "True", "False", "None")
-GONE, KEPT, DIGIT = 0, 1, 2
+LETTERS = "xqzjkvwybcdfghlmnprst"
+DIGITS = "123456789"
+# Begins the names that replace others.
+NAME = "N"
 # Categories of characters outside of ASCII that are kept: punctuation, spaces, signs of sums.
 _PLAIN = frozenset("Pc Pd Ps Pe Pi Pf Po Zs Zl Zp Sm Sc".split())
 # In JSON and in XML. The digits of the last kind are replaced.
@@ -52,46 +56,99 @@ _WORD = re.compile(r"[^\W\d_](?:\w*[^\W_])?")
 
 
 class KeptText:
-    """Finds the parts of a request's prompt and answer to keep.
+    """Finds the parts of a request's prompt and answer to keep, and those to rename.
 
-    parsers: the model's parser names. names: those that the request declares.
+    parsers: the model's parser names. renamed: the names that the request declares, and the words
+        of its stop strings, with what replaces them: themselves if formats look for them.
+    stops: the same for whole stop strings.
+    letter, digit: replace other words and numbers; they occur in no stop string.
     """
 
     def __init__(self, params: PostprocessParams, parsers: ParserNames) -> None:
-        self._pattern = _build_pattern(parsers)
-        self._stops = [stop for stop in params.stop if stop]
+        self._pattern, own = _build_pattern(parsers)
         names = list(dict.fromkeys(declared_names(params.parser.tools)))
         self.names = frozenset(names)
         spelled = (name for name in names if _RUN.fullmatch(name) is None)
         self._spelled = list(itertools.islice(spelled, MAX_SPELLED_NAMES))
+        stops = list(filter(None, params.stop))
+        runs = dict.fromkeys(itertools.chain.from_iterable(map(_split, stops)))
+        parts = declared_names(params.parser.tools, ("$defs", "definitions"))
+        self.renamed = _rename(dict.fromkeys((*names, *parts, *filter(_is_word, runs))), own)
+        self.stops = {stop: "".join(map(self._rename_run, _split(stop))) for stop in stops}
+        stays = "".join(run for run in runs if self._rename_run(run) == run)
+        self.letter, self.digit = _choose(LETTERS, stays), _choose(DIGITS, stays)
 
-    def mask(self, text: str) -> bytearray:
-        """Return for each character `GONE`, `KEPT`, or `DIGIT` for a digit of an escape."""
-        mask = bytearray(len(text))
-        for start, end in self._find_own(text):
-            mask[start:end] = bytes((KEPT,)) * (end - start)
+    def _rename_run(self, run: str) -> str:
+        return self.renamed.get(run, run)
+
+    def mask(self, text: str) -> list[str | None]:
+        """Return what replaces each character; None for one that is redacted by its kind."""
+        mask: list[str | None] = [None] * len(text)
+        for start, end in (*self._find_stops(text), *self._find_names(text)):
+            new = self.renamed[text[start:end]]
+            # At the last character, so that a stop string is not complete too early.
+            mask[start:end] = new if new == text[start:end] else [""] * (end - start - 1) + [new]
         for match in self._pattern.finditer(text):
             start, end = match.span()
             if match.lastgroup == _SINGLE and not _is_whole(text, start, end):
                 continue
-            mask[start:end] = bytes((KEPT,)) * (end - start)
+            mask[start:end] = text[start:end]
             if match.lastgroup == _HEX:
                 start, end = match.span(_HEX)
-                mask[start:end] = bytes((DIGIT,)) * (end - start)
+                mask[start:end] = self.digit * (end - start)
         return mask
 
-    def _find_own(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield the spans of the request's stop strings and, as whole words, its names."""
-        for stop in self._stops:
-            for start in find_all(text, stop):
-                yield start, start + len(stop)
+    def _find_stops(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield the spans of words in stop strings; of overlapping ones the first to end counts."""
+        found = (
+            (start + len(stop), start) for stop in self.stops for start in find_all(text, stop)
+        )
+        free = 0
+        for end, start in sorted(found):
+            if start < free:
+                continue
+            free = start
+            for run in _split(text[start:end]):
+                free += len(run)
+                if run in self.renamed:
+                    yield free - len(run), free
+
+    def _find_names(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield the spans of declared names that are whole words, longer ones later."""
         for run in _RUN.finditer(text):
             if run.group() in self.names and _is_whole(text, *run.span()):
                 yield run.span()
-        for name in self._spelled:
+        for name in sorted(self._spelled, key=len):
             for start in find_all(text, name):
                 if _is_whole(text, start, start + len(name)):
                     yield start, start + len(name)
+
+
+def _is_word(run: str) -> bool:
+    return is_replaced(run[0])
+
+
+def _choose(characters: str, used: str) -> str:
+    return next((one for one in characters if one not in used), characters[0])
+
+
+def _split(text: str) -> Iterator[str]:
+    """Yield the words in `text` and what is between them."""
+    for _, run in itertools.groupby(text, is_replaced):
+        yield "".join(run)
+
+
+def _has_letters(text: str) -> bool:
+    return any(is_replaced(one) and not one.isdecimal() for one in text)
+
+
+def _rename(texts: Collection[str], own: Collection[str]) -> dict[str, str]:
+    """Return a short name for each text; without letters, or if formats look for it, itself."""
+    width = len(str(len(texts)))
+    return {
+        text: text if text in own or not _has_letters(text) else f"{NAME}{number:0{width}}"
+        for number, text in enumerate(texts, 1)
+    }
 
 
 def find_all(text: str, part: str) -> Iterator[int]:
@@ -121,10 +178,10 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 
 @functools.cache
-def _build_pattern(parsers: ParserNames) -> re.Pattern[str]:
-    """Return a pattern of what these parsers look for in any request."""
+def _build_pattern(parsers: ParserNames) -> tuple[re.Pattern[str], frozenset[str]]:
+    """Return a pattern of what these parsers look for in any request, and all words in it."""
     markers, words, keys = _format_texts(parsers)
-    quoted = "|".join(_longest_first({*keys, *JSON_TYPES}))
+    quoted = {*keys, *JSON_TYPES}
     parts = [
         _ESCAPES,
         *_longest_first(markers),
@@ -132,21 +189,29 @@ def _build_pattern(parsers: ParserNames) -> re.Pattern[str]:
         _EXPONENT,
         _NO_FRACTION,
         _ITEM,
-        rf"""(?<=["'])(?:{quoted})(?=["'])""",
+        rf"""(?<=["'])(?:{"|".join(_longest_first(quoted))})(?=["'])""",
     ]
-    return re.compile("|".join(parts))
+    texts = (*markers, *words, *quoted)
+    own = {*quoted, *words, *LITERALS, "item"}.union(*map(_RUN.findall, texts), *map(_split, texts))
+    return re.compile("|".join(parts)), frozenset(own)
 
 
-def declared_names(tools: Iterable[JsonObject]) -> Iterator[str]:
-    """Yield the names of functions, and then of their parameters at any depth."""
+def declared_names(
+    tools: Iterable[JsonObject], keywords: Sequence[str] = ("properties",)
+) -> Iterator[str]:
+    """Yield the names of functions, and then those in their schemas at any depth.
+
+    keywords: whose keys are names.
+    """
     functions = [function for tool in tools if isinstance(function := tool.get("function"), dict)]
     for function in functions:
         if isinstance(name := function.get("name"), str) and name:
             yield name
     for function in functions:
-        for _, schema in walk(function.get("parameters"), KEPT_HOLDERS):
-            properties = schema.get("properties") if isinstance(schema, dict) else None
-            yield from (name for name in properties if name) if isinstance(properties, dict) else ()
+        for path, _ in walk(function.get("parameters"), KEPT_HOLDERS):
+            name = path[-1] if len(path) > 1 and path[-2] in keywords else None
+            if isinstance(name, str) and name:
+                yield name
 
 
 def _format_texts(parsers: ParserNames) -> tuple[set[str], set[str], set[str]]:

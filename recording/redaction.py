@@ -1,10 +1,10 @@
-"""Redacts a recording: names, types, switches and markers are kept, words are not.
+"""Redacts a recording: types, switches and markers are kept, words are not.
 
 An answer is redacted as a whole, since words and markers span tokens. Text that parsers look for
-(`kept_text`), white space and punctuation are kept; a run of letters in a token becomes one
-letter, a run of digits one digit. A token whose text does not change keeps its id; another one
-becomes the tokens of its new text, mostly one. So a parser finds the same markers, names, quotes
-and brackets in the same order.
+(`kept_text`), white space and punctuation are kept; declared names become short ones, the same
+everywhere; a run of letters in a token becomes one letter, a run of digits one digit. A token whose
+text does not change keeps its id; another one becomes the tokens of its new text, mostly one. So a
+parser finds the same markers, quotes and brackets in the same order, and names where they were.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import functools
 import inspect
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
 
 import msgspec
 
 from ..base.errors import BackedgeError
-from ..base.json_schema import JSON_TYPES, Holds, replace_nested, split_pointer
+from ..base.json_schema import JSON_TYPES, Holds, join_pointer, replace_nested, split_pointer
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_SEARCHED
 from ..parsers.base import ParserNames
@@ -28,13 +29,11 @@ from ..parsers.parser_lookup import known_formats
 from ..postprocess.messages import ChoiceDelta, Delta, FunctionDelta, PostprocessParams
 from ..postprocess.messages import ToolCallDelta as CallDelta
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
-from .kept_text import DIGIT, GONE, KEPT, KEPT_HOLDERS, KeptText, is_replaced
+from .kept_text import DIGITS, KEPT_HOLDERS, LETTERS, NAME, KeptText, is_replaced
 from .recording import RecordedChunk, RecordedDeltas, Recording
 
 # Length of a text to look up as one token: a space or a quote, and the letter.
 _LONGEST = 2
-LETTERS = "xqzjkvwybcdfghlmnprst"
-DIGITS = "123456789"
 _SHOWN = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)
 # The text of a token that the vocabulary defines as a marker.
 _MARKER = re.compile(r"\s*(?:<[^<>\s]{1,64}>|\[/?[A-Z_]{2,40}\])\s*")
@@ -53,6 +52,7 @@ _BUILTIN_ERRORS = frozenset(
     for name, kind in inspect.getmembers(builtins, inspect.isclass)
     if issubclass(kind, BaseException)
 )
+_CHOICES = ("none", "auto", "required")
 _CONTAINERS = {Holds.MAP: dict, Holds.LIST: list}
 
 
@@ -124,19 +124,11 @@ def known_switches() -> frozenset[str]:
 
 
 class RequestRedactor:
-    """Redacts one request. parsers: the model's parser names.
-
-    letter, digit: replace words and numbers; they occur in no stop string of the request.
-    """
+    """Redacts one request. parsers: the model's parser names."""
 
     def __init__(self, redactor: Redactor, params: PostprocessParams, parsers: ParserNames) -> None:
-        stops = "".join(params.stop)
-        self.letter, self.digit = (
-            next((character for character in characters if character not in stops), characters[0])
-            for characters in (LETTERS, DIGITS)
-        )
         self._redactor = redactor
-        self._kept = KeptText(params, parsers)
+        self.kept = KeptText(params, parsers)
 
     def redact(self, chunks: Sequence[Sequence[int]]) -> list[list[int]]:
         """Return the token ids that replace those in the consecutive `chunks`.
@@ -146,7 +138,7 @@ class RequestRedactor:
         feed = self._redactor.detokenizers(_SHOWN, ()).feed
         texts = [[feed(token_id) for token_id in chunk] for chunk in chunks]
         whole = "".join(text for chunk in texts for text in chunk)
-        mask = self._kept.mask(whole)
+        mask = self.kept.mask(whole)
         position, redacted = 0, []
         waiting: list[tuple[list[int], int]] = []  # tokens within a character, without text yet
         for chunk, of_chunk in zip(chunks, texts, strict=True):
@@ -169,7 +161,7 @@ class RequestRedactor:
         new: list[int],
         token_id: int,
         text: str,
-        mask: bytearray,
+        mask: Sequence[str | None],
         waiting: list[tuple[list[int], int]],
     ) -> None:
         """Append to `new` the replacement of a token, and of those before it without text."""
@@ -181,23 +173,22 @@ class RequestRedactor:
             chunk.append(waiting_id)
         new.append(token_id)
 
-    def _redact_text(self, text: str, mask: bytearray) -> str:
+    def _redact_text(self, text: str, mask: Sequence[str | None]) -> str:
         parts: list[str] = []
         last = ""
         for character, kept in zip(text, mask, strict=True):
-            new = character if kept == KEPT else self._replace(character)
-            if kept == DIGIT:
-                parts.append(self.digit)
-            elif kept == KEPT or new == character or new != last:
+            new = self._replace(character) if kept is None else kept
+            is_word = kept is None and new != character
+            if not is_word or new != last:
                 parts.append(new)
-            last = new if kept == GONE and new != character else ""
+            last = new if is_word else ""
         return "".join(parts)
 
     def _replace(self, character: str) -> str:
         """Return the replacement of a character: itself outside of words and numbers."""
         if not is_replaced(character):
             return character
-        return self.digit if character.isdecimal() else self.letter
+        return self.kept.digit if character.isdecimal() else self.kept.letter
 
     def redact_delta(self, delta: ChoiceDelta) -> ChoiceDelta:
         """Return a delta of the same kind without text, token ids and logprobs."""
@@ -219,11 +210,47 @@ class RequestRedactor:
                 ],
             ),
             delta.finish_reason,
-            delta.stop_reason,
+            self.redact_stop(delta.stop_reason),
         )
 
+    def redact_stop(self, reason: str | int | None) -> str | int | None:
+        """Return the stop string as renamed; a token's id stays."""
+        return self.kept.stops.get(reason, "") if isinstance(reason, str) else reason
+
     def _redact_name(self, name: str | None) -> str | None:
-        return name if name is None or name in self._kept.names else self.letter
+        if name is None or name not in self.kept.names:
+            return name and self.kept.letter
+        return self.kept.renamed[name]
+
+    def redact_params(self, params: PostprocessParams) -> PostprocessParams:
+        """Return `params` in the form that a redacted recording may hold.
+
+        The template's variables that formats read are kept. Logprobs and token ids of deltas are
+        not requested, since the tokens are replaced.
+        """
+        parser, switches = params.parser, known_switches()
+        return msgspec.structs.replace(
+            params,
+            logprobs=None,
+            return_token_ids=False,
+            return_tokens_as_token_ids=False,
+            stop=[self.kept.stops.get(stop, stop) for stop in params.stop],
+            parser=msgspec.structs.replace(
+                parser,
+                tools=[redact_tool(tool, self.kept.renamed) for tool in parser.tools],
+                tool_choice=self._redact_choice(parser.tool_choice),
+                chat_template_kwargs={
+                    name: value
+                    for name, value in parser.chat_template_kwargs.items()
+                    if name in switches and (value is None or isinstance(value, bool | int | float))
+                },
+            ),
+        )
+
+    def _redact_choice(self, choice: str | JsonObject) -> str | JsonObject:
+        if isinstance(choice, str):
+            return choice if choice in _CHOICES else "required"
+        return redact_tool(choice, self.kept.renamed)
 
 
 def redact_recording(recording: Recording, redactor: Redactor) -> Recording:
@@ -235,7 +262,7 @@ def redact_recording(recording: Recording, redactor: Redactor) -> Recording:
     [tail] = of_request.redact([recording.prompt.tail])
     return msgspec.structs.replace(
         recording,
-        params=redact_params(recording.params),
+        params=of_request.redact_params(recording.params),
         prompt=msgspec.structs.replace(recording.prompt, token_ids=None, tail=tail),
         chunks=redact_chunks(recording.chunks, of_request),
         sent=[
@@ -274,6 +301,7 @@ def redact_chunks(
             msgspec.structs.replace(
                 item.chunk,
                 token_ids=next(redacted[item.chunk.index]),
+                stop_reason=redactor.redact_stop(item.chunk.stop_reason),
                 logprobs=None,
                 top_logprobs=None,
             ),
@@ -290,55 +318,35 @@ def measure_texts(delta: ChoiceDelta) -> list[int]:
     return [len(text) for text in texts if text is not None]
 
 
-def redact_params(params: PostprocessParams) -> PostprocessParams:
-    """Return `params` in the form that a redacted recording may hold.
-
-    Stop strings are kept, and the template's variables that formats read. Logprobs and token ids of
-    deltas are not requested, since the tokens are replaced.
-    """
-    parser = params.parser
-    switches = known_switches()
-    return msgspec.structs.replace(
-        params,
-        logprobs=None,
-        return_token_ids=False,
-        return_tokens_as_token_ids=False,
-        parser=msgspec.structs.replace(
-            parser,
-            tools=[redact_tool(tool) for tool in parser.tools],
-            chat_template_kwargs={
-                name: value
-                for name, value in parser.chat_template_kwargs.items()
-                if name in switches and (value is None or isinstance(value, bool | int | float))
-            },
-        ),
-    )
-
-
-def redact_tool(tool: JsonObject) -> JsonObject:
-    """Reduce a tool to its name and the shape of its schema."""
+def redact_tool(tool: JsonObject, renamed: Mapping[str, str]) -> JsonObject:
+    """Reduce a tool to its name and the shape of its schema. renamed: what replaces its names."""
     function = tool.get("function")
     if not isinstance(function, dict):
         return {"type": "function"}
-    kept: JsonObject = {"name": function.get("name")}
+    name = function.get("name")
+    kept: JsonObject = {"name": renamed.get(name, NAME) if isinstance(name, str) else None}
     if "parameters" in function:
-        kept["parameters"] = redact_schema(function["parameters"])
+        kept["parameters"] = redact_schema(function["parameters"], renamed)
     return {"type": "function", "function": kept}
 
 
-def redact_schema(schema: object, root: object = None) -> object:
+def redact_schema(schema: object, renamed: Mapping[str, str], root: object = None) -> object:
     """Reduce a JSON schema to names and types; the values it allows become their types.
 
-    root: the whole schema; None if `schema` is it.
+    renamed: what replaces names. root: the whole schema; None if `schema` is it.
     """
     if not isinstance(schema, dict):
         return schema if isinstance(schema, bool) else {}
     root = root or schema
-    kept = _keep_types(schema) | _keep_links(schema, root)
+    kept = _keep_types(schema) | _keep_links(schema, renamed, root)
     for keyword, holds in KEPT_HOLDERS.items():
         found = schema.get(keyword)
         if keyword in schema and isinstance(found, _CONTAINERS.get(holds, object)):
-            kept[keyword] = replace_nested(found, holds, lambda part: redact_schema(part, root))
+            if isinstance(found, dict) and holds is Holds.MAP:
+                found = {renamed.get(name, NAME): part for name, part in found.items()}
+            kept[keyword] = replace_nested(
+                found, holds, lambda part: redact_schema(part, renamed, root)
+            )
     return kept
 
 
@@ -354,7 +362,7 @@ def _keep_types(schema: JsonObject) -> JsonObject:
     return kept
 
 
-def _keep_links(schema: JsonObject, root: object) -> JsonObject:
+def _keep_links(schema: JsonObject, renamed: Mapping[str, str], root: object) -> JsonObject:
     """Return what names declared properties or other parts of the schema."""
     kept: JsonObject = {}
     if isinstance(nullable := schema.get("nullable"), bool):
@@ -362,24 +370,27 @@ def _keep_links(schema: JsonObject, root: object) -> JsonObject:
     properties = schema.get("properties")
     declared = properties if isinstance(properties, dict) else {}
     if isinstance(required := schema.get("required"), list):
-        kept["required"] = [name for name in required if isinstance(name, str) and name in declared]
-    if isinstance(reference := schema.get("$ref"), str) and _is_kept(reference, root):
-        kept["$ref"] = reference
+        names = [name for name in required if isinstance(name, str) and name in declared]
+        kept["required"] = [renamed.get(name, NAME) for name in names]
+    if isinstance(reference := schema.get("$ref"), str):
+        kept |= _redact_reference(reference, renamed, root)
     return kept
 
 
-def _is_kept(reference: str, root: object) -> bool:
-    """Whether a reference leads to a part of the schema that is kept; others may be any words."""
+def _redact_reference(reference: str, renamed: Mapping[str, str], root: object) -> JsonObject:
+    """Return a reference to a part of the schema that is kept; others may be any words."""
     part, holds = root, None
-    for name in split_pointer(reference):
+    new = [reference.partition("/")[0]]
+    for name in split_pointer(unquote(reference)):
         if isinstance(part, list):
             part, holds = dict(zip(map(str, range(len(part))), part, strict=True)), Holds.LIST
         if not isinstance(part, dict) or name not in part:
-            return False
+            return {}
         if holds not in _CONTAINERS and name not in KEPT_HOLDERS:
-            return False
+            return {}
+        new.append(renamed.get(name, NAME) if holds is Holds.MAP else name)
         part, holds = part[name], None if holds in _CONTAINERS else KEPT_HOLDERS[name]
-    return reference.partition("/")[0] == "#"
+    return {"$ref": join_pointer(new)} if new[0] == "#" else {}
 
 
 def _name_types(schema: JsonObject) -> list[str]:

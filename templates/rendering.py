@@ -158,6 +158,9 @@ class RenderProcess:
             [sys.executable, "-m", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self._program = program
+        # A program that has ended stays a zombie until someone waits for it.
+        name = f"backedge-render-{program.pid}"
+        threading.Thread(target=program.wait, name=name, daemon=True).start()
         with contextlib.suppress(OSError):  # then there will be no answer
             write_message(program.stdin, msgspec.msgpack.encode(self._source))
         return program

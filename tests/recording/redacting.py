@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from backedge.base.json_types import JsonObject
@@ -21,6 +21,19 @@ class Structure(NamedTuple):
     kinds: list[str]
     calls: list[tuple[str | None, Shape]]
     finish_reason: str | None
+
+    def rename(self, names: Mapping[str, str]) -> Structure:
+        """Return the structure with other names."""
+        calls: list[tuple[str | None, Shape]] = [
+            (
+                name and names[name],
+                shape
+                if isinstance(shape, str)
+                else {names[key]: found for key, found in shape.items()},
+            )
+            for name, shape in self.calls
+        ]
+        return self._replace(calls=calls)
 
 
 def find_structure(

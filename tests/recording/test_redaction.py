@@ -11,10 +11,10 @@ import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.linear_parsers import NONEMPTY
 from backedge.parsers.parser_lookup import reasoning_format, tool_format
-from backedge.postprocess import ChoiceDelta, Chunk, Postprocessor
+from backedge.postprocess import ChoiceDelta, Chunk, Postprocessor, PostprocessParams
 from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
 from backedge.recording.flags import RecordSettings
-from backedge.recording.kept_text import GONE, KeptText, declared_names, is_replaced
+from backedge.recording.kept_text import KeptText, is_replaced
 from backedge.recording.recorder import Recorder, RequestRecorder
 from backedge.recording.recording import RecordedModel, Recording
 from backedge.recording.redaction import (
@@ -22,10 +22,8 @@ from backedge.recording.redaction import (
     RequestRedactor,
     measure_texts,
     name_error,
-    redact_params,
     redact_recording,
     redact_schema,
-    redact_tool,
 )
 from backedge.recording.writer import RecordingWriter
 from hypothesis import given, settings
@@ -87,12 +85,14 @@ def test_transcripts_keep_their_structure(transcript: Transcript) -> None:
     parsers = tiny_parsers()
     token_ids = encode(transcript["output"])
     assert find_structure(
-        redact_params(request),
+        redacting.redact_params(request),
         tiny_detokenizers(),
         parsers,
         [],
         redact(redacting, token_ids),
-    ) == find_structure(request, tiny_detokenizers(), parsers, [], token_ids)
+    ) == find_structure(request, tiny_detokenizers(), parsers, [], token_ids).rename(
+        redacting.kept.renamed
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
@@ -107,13 +107,15 @@ def test_every_format_keeps_its_structure(family: Family) -> None:
         prompt = encode_by(tokenizer, case.prompt)
         token_ids = [*encode_by(tokenizer, case.output), *encode_by(tokenizer, "<|im_end|>")]
         assert find_structure(
-            redact_params(request),
+            redacting.redact_params(request),
             detokenizers,
             parsers,
             [new for ids in redacting.redact([prompt]) for new in ids],
             redact(redacting, token_ids),
             case.finish,
-        ) == find_structure(request, detokenizers, parsers, prompt, token_ids, case.finish), case.id
+        ) == find_structure(request, detokenizers, parsers, prompt, token_ids, case.finish).rename(
+            redacting.kept.renamed
+        ), case.id
 
 
 def find_tokenizer(case: Case) -> Any:
@@ -140,8 +142,10 @@ def test_conformance_cases_keep_their_structure() -> None:
         tail = [new for ids in redacting.redact([prompt]) for new in ids]
         answer = redact(redacting, output)
         assert find_structure(
-            redact_params(request), detokenizers, parsers, tail, answer
-        ) == find_structure(request, detokenizers, parsers, prompt, output), case.id
+            redacting.redact_params(request), detokenizers, parsers, tail, answer
+        ) == find_structure(request, detokenizers, parsers, prompt, output).rename(
+            redacting.kept.renamed
+        ), case.id
 
 
 @functools.cache
@@ -149,8 +153,8 @@ def redactor_of(tokenizer: Any) -> Redactor:
     return Redactor(cached_detokenizers(tokenizer))
 
 
-def kept_words(request: ParserRequest) -> set[str]:
-    texts = [*declared_names(request.tools), "true", "false", "null", "None", "True", "False"]
+def kept_words() -> set[str]:
+    texts = ["true", "false", "null", "None", "True", "False"]
     texts += ["name", "arguments", "parameters", "function", "id", "tool_call", "think"]
     texts += ["string", "number", "integer", "boolean", "object", "array", "item"]
     return {word for text in texts for word in WORD.findall(text)}
@@ -196,9 +200,9 @@ def test_no_word_stays(parts: list[str], cuts: int) -> None:
     token_ids = encode("".join(parts))
     chunks = [token_ids[start : start + cuts] for start in range(0, len(token_ids), cuts)]
     redacted = decode([new for ids in redacting.redact(chunks) for new in ids])
-    allowed = kept_words(request)
+    allowed = kept_words()
     for word in WORD.findall(ESCAPE.sub(" ", redacted)):
-        assert word in allowed or set(word) <= {redacting.letter}, redacted
+        assert word in allowed or set(word) <= {redacting.kept.letter}, redacted
     assert not any(map(is_replaced, re.sub(r"[0-9A-Za-z]", "", redacted))), redacted
 
 
@@ -234,7 +238,7 @@ def test_an_error_keeps_only_a_known_class(error: str) -> None:
 
 
 def test_a_token_that_stays_keeps_its_id_and_its_chunk() -> None:
-    text = '<tool_call>\n{"name": "get_weather", "arguments": {"city": null}}\n</tool_call>'
+    text = '<tool_call>\n{"name": "", "arguments": [null, {}]}\n</tool_call>'
     token_ids = encode(text)
     redacting = for_request(parser=parser_request(WEATHER))
     assert redacting.redact([[one] for one in token_ids]) == [[one] for one in token_ids]
@@ -268,12 +272,17 @@ def test_escapes_stay_escapes(text: str, expected: str) -> None:
     assert redacted.count("1111") == expected.count("1111")
 
 
-def test_a_stop_string_stays_and_arises_nowhere_else() -> None:
-    redacting = for_request(stop=["Observation:", "x"])
-    redacted = decode(redact(redacting, encode("My plan.\nObservation: six")))
-    assert redacting.letter != "x"
-    assert redacted.count("Observation:") == 1
-    assert redacted.count("x") == 1, "the one of `six`, where the stop string was"
+def test_a_stop_string_is_renamed_and_arises_nowhere_else() -> None:
+    redacting = for_request(stop=["Observation: X", "x", "</tool_call>", "1, 1"])
+    assert redacting.kept.stops == {
+        "Observation: X": "N1: N2",
+        "x": "N3",
+        "</tool_call>": "</tool_call>",
+        "1, 1": "1, 1",
+    }
+    redacted = decode(redact(redacting, encode("My plan.\nObservation: X six")))
+    assert redacted.count("N1: N2") == 1
+    assert redacted.count("N3") == 1, "the one of `six`, where the stop string was"
 
 
 STOPS = [
@@ -298,37 +307,39 @@ def test_an_answer_ends_at_the_same_stop_string(name: str, stop: list[str], size
     request = params(stop=stop, parser=parser_request(transcript))
     token_ids = encode(transcript["output"])
     chunks = [token_ids[start : start + size] for start in range(0, len(token_ids), size)]
-    redacted = RequestRedactor(redactor(), request, NAMES).redact(chunks)
+    redacting = RequestRedactor(redactor(), request, NAMES)
 
-    def find_end(parts: list[list[int]]) -> tuple[int, object]:
-        post = Postprocessor(request, tiny_detokenizers(), tiny_parsers())
+    def find_end(parts: list[list[int]], params: PostprocessParams) -> tuple[int, object]:
+        post = Postprocessor(params, tiny_detokenizers(), tiny_parsers())
         for number, part in enumerate(parts):
             for delta in post.feed(Chunk(token_ids=part)):
                 if delta.finish_reason:
                     return number, delta.stop_reason
         return -1, None
 
-    found = find_end(chunks)
-    assert (found[1] in stop) == any(text in transcript["output"] for text in stop)
-    assert find_end(redacted) == found
+    number, reason = find_end(chunks, request)
+    assert (reason in stop) == any(text in transcript["output"] for text in stop)
+    found = find_end(redacting.redact(chunks), redacting.redact_params(request))
+    assert found == (number, redacting.kept.stops.get(str(reason)))
 
 
 def test_deltas_lose_text_and_keep_their_kind() -> None:
-    redacting = for_request(parser=parser_request(WEATHER))
+    redacting = for_request(parser=parser_request(WEATHER), stop=["END"])
     name = WEATHER["tools"][0]["function"]["name"]
     call = ToolCallDelta(1, FunctionDelta('{"a": 1}', name), "call_secret", "function")
     unknown = ToolCallDelta(2, FunctionDelta("", "secret"), None, None)
     delta = ChoiceDelta(3, Delta(tool_calls=[call, unknown]), "stop", "END", [], [1, 2])
+    new, stop = redacting.kept.renamed[name], redacting.kept.stops["END"]
     assert redacting.redact_delta(delta) == ChoiceDelta(
         3,
         Delta(
             tool_calls=[
-                ToolCallDelta(1, FunctionDelta("", name), None, "function"),
-                ToolCallDelta(2, FunctionDelta("", redacting.letter), None, None),
+                ToolCallDelta(1, FunctionDelta("", new), None, "function"),
+                ToolCallDelta(2, FunctionDelta("", redacting.kept.letter), None, None),
             ]
         ),
         "stop",
-        "END",
+        stop,
     )
     assert redacting.redact_delta(ChoiceDelta(0, Delta("assistant", "secret"))) == (
         ChoiceDelta(0, Delta("assistant", ""))
@@ -412,7 +423,7 @@ def test_a_redacted_recording_holds_no_word(transcript: Transcript) -> None:
 def without_kept(kept: KeptText, text: str) -> str:
     """Return `text` with a space for each character that stays."""
     marks = zip(text, kept.mask(text), strict=True)
-    return "".join(one if mark == GONE else " " for one, mark in marks)
+    return "".join(one if mark is None else " " for one, mark in marks)
 
 
 # Field names and roles, which transcripts name as well.
@@ -432,13 +443,15 @@ SCHEMA = {
         "kind": {"type": "secret", "examples": ["secret"]},
         "any": True,
         "a/b": {},
+        "name": {},
+        "/": {},
     },
-    "required": ["city", "secret", 5],
+    "required": ["city", "secret", 5, "name"],
     "anyOf": [
         *({"$ref": "secret"}, {"$ref": "#/$defs/Part"}, "secret", {"$ref": "#"}),
         *({"$ref": "#secret"}, {"$ref": "#/$defs/Secret"}, {"$ref": "#/title/secret"}),
         *({"$ref": "#/anyOf/1"}, {"$ref": "#/anyOf/99"}, {"$ref": "#/properties/a~1b"}),
-        {"$ref": "#/examples/secret"},
+        *({"$ref": "#/examples/secret"}, {"$ref": "#/%24defs/Part"}, {"$ref": "#/properties/~1"}),
     ],
     "examples": {"secret": {}},
     "$defs": {"Part": {"type": "string", "pattern": "secret"}},
@@ -447,32 +460,49 @@ SCHEMA = {
 REDACTED = {
     "type": "object",
     "properties": {
-        "city": {"type": ["string", "null"], "nullable": True},
-        "days": {"type": "integer"},
-        "kind": {},
-        "any": True,
-        "a/b": {},
+        "N2": {"type": ["string", "null"], "nullable": True},
+        "N3": {"type": "integer"},
+        "N4": {},
+        "N5": True,
+        "N6": {},
+        "name": {},
+        "/": {},
     },
     "anyOf": [
-        *({}, {"$ref": "#/$defs/Part"}, {}, {"$ref": "#"}, {}, {}, {}),
-        *({"$ref": "#/anyOf/1"}, {}, {"$ref": "#/properties/a~1b"}, {}),
+        *({}, {"$ref": "#/$defs/N9"}, {}, {"$ref": "#"}, {}, {}, {}),
+        *({"$ref": "#/anyOf/1"}, {}, {"$ref": "#/properties/N6"}, {}),
+        *({"$ref": "#/$defs/N9"}, {"$ref": "#/properties/~1"}),
     ],
-    "$defs": {"Part": {"type": "string"}},
+    "$defs": {"N9": {"type": "string"}},
     "additionalProperties": {"type": "object"},
-    "required": ["city"],
+    "required": ["N2", "name"],
 }
 
 
-def test_a_schema_keeps_names_and_types() -> None:
-    assert redact_schema(SCHEMA) == REDACTED
-    assert redact_schema(False) is False
-    assert redact_schema("secret") == {}
+def test_names_become_short_ones_everywhere() -> None:
+    """But those that the model's formats look for."""
+    function = {"name": "zebra", "parameters": SCHEMA, "description": "secret", "strict": True}
+    tools: list[Any] = [{"type": "function", "function": function}, {"secret": "secret"}]
+    choice = {"type": "function", "function": {"name": "zebra"}}
+    request = params(parser=ParserRequest(tools=tools, tool_choice=choice))
+    redacting = RequestRedactor(redactor(), request, NAMES)
+    named = {"type": "function", "function": {"name": "N1"}}
+    assert redacting.redact_params(request).parser == ParserRequest(
+        tools=[
+            {"type": "function", "function": {"name": "N1", "parameters": REDACTED}},
+            {"type": "function"},
+        ],
+        tool_choice=named,
+    )
+    text = '{"name": "zebra", "arguments": {"city": "a city", "name": 5, "days": 7, "a/b": 2}}'
+    assert shorten(decode(redact(redacting, encode(text)))) == (
+        '{"name": "N1", "arguments": {"N2": "x N2", "name": 1, "N3": 1, "N6": 1}}'
+    )
 
 
-def test_a_tool_loses_its_description() -> None:
-    tool = {"type": "function", "function": {"name": "f", "description": "secret", "strict": True}}
-    assert redact_tool(tool) == {"type": "function", "function": {"name": "f"}}
-    assert redact_tool({"secret": "secret"}) == {"type": "function"}
+def test_what_is_no_schema_is_nothing() -> None:
+    assert redact_schema(False, {}) is False
+    assert redact_schema("secret", {}) == {}
 
 
 VALUES = {
@@ -490,7 +520,7 @@ VALUES = {
 def test_values_become_their_types(given: tuple[str, Any], types: object) -> None:
     keyword, value = given
     found = [list(one) if one == () else one for one in value] if keyword == "enum" else value
-    assert redact_schema({keyword: found}) == ({} if types is None else {"type": types})
+    assert redact_schema({keyword: found}, {}) == ({} if types is None else {"type": types})
 
 
 def test_nothing_is_asked_for_that_names_tokens() -> None:
@@ -500,12 +530,15 @@ def test_nothing_is_asked_for_that_names_tokens() -> None:
         return_tokens_as_token_ids=True,
         stop=["END"],
         parser=ParserRequest(
-            chat_template_kwargs={"thinking": True, "who": "secret", "zebra": 2, NONEMPTY: True}
+            chat_template_kwargs={"thinking": True, "who": "secret", "zebra": 2, NONEMPTY: True},
+            tool_choice="secret",
         ),
     )
-    redacted = redact_params(request)
+    redacted = for_request(stop=["END"]).redact_params(request)
     assert redacted == params(
-        stop=["END"],
-        parser=ParserRequest(chat_template_kwargs={"thinking": True, NONEMPTY: True}),
+        stop=["N1"],
+        parser=ParserRequest(
+            chat_template_kwargs={"thinking": True, NONEMPTY: True}, tool_choice="required"
+        ),
     )
     assert not redacted.annotates_tokens

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,6 +17,7 @@ from backedge.templates.rendering import (
     PROGRAM,
     Rendered,
     RenderJob,
+    RenderProcess,
     read_message,
     write_message,
 )
@@ -45,3 +50,19 @@ def test_the_program_answers_each_job_and_ends_with_its_input() -> None:
         assert program.stdin is not None
         program.stdin.close()
         assert program.wait(30) == 0
+
+
+def find_children() -> set[int]:
+    tasks = Path("/proc/self/task").glob("*/children")
+    return {int(child) for task in tasks for child in task.read_text().split()}
+
+
+def test_a_program_that_has_ended_leaves_no_zombie_and_is_replaced() -> None:
+    process, others = RenderProcess("{{ n }}"), find_children()
+    assert process.render({"n": 1}) == "1"
+    (child,) = find_children() - others
+    (waiting,) = [one for one in threading.enumerate() if one.name == f"backedge-render-{child}"]
+    os.kill(child, signal.SIGTERM)
+    waiting.join(30)
+    assert child not in find_children()
+    assert process.render({"n": 2}) == "2"
