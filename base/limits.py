@@ -383,6 +383,12 @@ MAX_BATCH_LINE = 67_108_864
 # Rows in the engine, running and waiting. Its scheduler runs some hundreds at once.
 MAX_HELD_ROWS = 1024
 """rows: rows that vLLM or SGLang holds, running and waiting | further rows are read later"""
+# OpenAI's bound.
+MAX_EMBEDDED_INPUTS = 2048
+"""inputs: the inputs of a row of embeddings | the row's error"""
+MAX_HELD_INPUTS = 256
+"""inputs: inputs of rows that are embedded together, the last row's beyond it included
+| further rows are read later"""
 # The memory of the grammars that are remembered: rows often share one.
 MAX_GRAMMARS_BYTES = 268_435_456
 """bytes: the grammars of rows that transformers' back end remembers | the oldest are forgotten"""

@@ -5,6 +5,7 @@ with GenerationEngine(ModelLoadConfig(model, backend="hf")) as engine:
 """
 
 from .contracts import (
+    EmbeddingRequest,
     GenerationOptions,
     ModelLoadConfig,
     TextGenerationRequest,
@@ -16,6 +17,7 @@ from .plugins import JsonStop, NoDuplicates, Plugin
 from .results import GeneratedChoice, GenerationResult, ParsedMessage, RowError, ToolCall
 
 __all__ = [
+    "EmbeddingRequest",
     "GeneratedChoice",
     "GenerationEngine",
     "GenerationOptions",

@@ -7,7 +7,8 @@ line, one bit per line and, during the scan, one number per id.
 A line is one of
 
 - OpenAI's batch format, which `vllm run-batch` also reads:
-  `{"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": ...}}`;
+  `{"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": ...}}`,
+  or with the url `/v1/embeddings` and `{"input": ...}`;
 - a plain row with any other fields: `{"messages": [...]}` or `{"prompt": "..."}`, and optionally
   `"image"`, and `"custom_id"` or `"id"`.
 """
@@ -27,7 +28,10 @@ import msgspec
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_BATCH_LINE
+from .contracts import RequestKind
 
+# The `url` of rows of embeddings.
+EMBEDDINGS_URL = "/v1/embeddings"
 # The field of a plain row that holds the answer in the output.
 RESPONSE = "response"
 
@@ -106,7 +110,7 @@ class InputScan(msgspec.Struct, frozen=True, kw_only=True):
     rows: their number in this shard. extent: of the whole file. begun: of the part that an earlier
         run saw, in its current state; None if the file has no such part.
     duplicates: lines whose id also occurs in an earlier line. first_image: this shard's first
-        line with an image, or None.
+        line with an image, or None. embeds: whether the file's first row asks for embeddings.
     """
 
     path: Path
@@ -116,6 +120,17 @@ class InputScan(msgspec.Struct, frozen=True, kw_only=True):
     begun: Extent | None
     duplicates: LineSet
     first_image: int | None
+    embeds: bool
+
+    @property
+    def kinds(self) -> list[RequestKind]:
+        """The kinds of rows: a batch of embeddings has no others."""
+        return ["embed"] if self.embeds else list_kinds(has_images=self.first_image is not None)
+
+
+def list_kinds(*, has_images: bool) -> list[RequestKind]:
+    """Return the kinds of rows for answers."""
+    return ["vlm", "text"] if has_images else ["text"]
 
 
 _decode_row = msgspec.json.Decoder(dict[str, object]).decode
@@ -129,11 +144,14 @@ class _Counter:
         self.rows_in_all = 0
         self.duplicates = LineSet()
         self.first_image: int | None = None
+        self.embeds = False
         self._shard = shard
         self._ids = set[int]()
 
     def add(self, number: int, text: bytes, row: JsonObject) -> None:
         """Count the row in this line. text: of the line."""
+        if not self.rows_in_all:
+            self.embeds = row.get("url") == EMBEDDINGS_URL
         self.rows_in_all += 1
         # 64 bits per id: among 100 million ids, two collide in 1 of 4,000 files.
         key = hash(read_id(row, number))
@@ -173,6 +191,7 @@ def scan_input(path: Path, shard: Shard = WHOLE, begun: Extent | None = None) ->
         begun=begun_now,
         duplicates=counter.duplicates,
         first_image=counter.first_image,
+        embeds=counter.embeds,
     )
 
 

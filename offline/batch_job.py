@@ -18,15 +18,17 @@ import msgspec
 
 from ..base.errors import RequestError, show
 from ..base.json_types import JsonObject
-from .batch_file import LineSet, find_image_parts, has_image, read_id
+from .batch_file import EMBEDDINGS_URL, LineSet, find_image_parts, has_image, read_id
 from .batch_output import build_answer
 from .contracts import (
+    EmbeddingRequest,
     GenerationOptions,
     OptionValueError,
     RequestKind,
     TextGenerationRequest,
     VlmGenerationRequest,
 )
+from .embeddings import read_embedding
 from .engine import GenerationEngine
 from .preparation import CONSTRAINTS
 from .remote_images import is_remote
@@ -110,6 +112,14 @@ class RowReader:
         except (RequestError, OptionValueError) as error:
             raise RowFailure("request", str(error)) from error
 
+    def read_embedding(self, row: JsonObject, number: int) -> EmbeddingRequest:
+        """Return the request of a row of embeddings. Raises `RowFailure`."""
+        try:
+            body = self._check_body(row, EMBEDDINGS_URL, self.models)
+            return read_embedding(body, read_id(row, number))
+        except RequestError as error:
+            raise RowFailure("request", str(error)) from error
+
     def find_adapter(self, row: JsonObject) -> str | None:
         """Return the name of the adapter that a row asks for; None for the model alone."""
         body = row.get("body", row)
@@ -126,23 +136,27 @@ class RowReader:
         return {"prompt": row["prompt"], **own, "options": options}
 
     def _read_body(self, row: JsonObject) -> JsonObject:
-        body = row["body"]
-        if not isinstance(body, dict):
-            raise RequestError.wrong("body", body, "an object with `messages`")
-        for name, allowed in (("url", URL), ("method", "POST")):
-            if row.get(name, allowed) != allowed:
-                raise RequestError.wrong(name, row[name], allowed)
-        fields = {name: value for name, value in body.items() if value is not None}
+        fields = self._check_body(row, URL, (*self.models, *self.lora))
         known = {*OPTION_FIELDS, *REQUEST_FIELDS, *IGNORED_FIELDS, *CHECKED_FIELDS}
         for name in fields.keys() - known:
             if name not in NEUTRAL or fields[name] != NEUTRAL[name]:
                 raise RequestError(f"body.{name}", "is not supported here; leave it out")
-        if fields.get("model", self.models[0]) not in (*self.models, *self.lora):
-            names = " or ".join((*self.models, *self.lora))
-            raise RequestError.wrong("body.model", fields["model"], names)
         if fields.get("stream", False) is not False:
             raise RequestError.wrong("body.stream", fields["stream"], "false")
         return {**_read_request(fields, "body."), "options": self._read_options(fields)}
+
+    def _check_body(self, row: JsonObject, url: str, models: Sequence[str]) -> JsonObject:
+        """Return the fields of a body that are not null. Raises `RequestError`."""
+        body = row.get("body")
+        if not isinstance(body, dict):
+            raise RequestError.wrong("body", body, "an object")
+        for name, allowed in (("url", url), ("method", "POST")):
+            if row.get(name, allowed) != allowed:
+                raise RequestError.wrong(name, row[name], allowed)
+        fields = {name: value for name, value in body.items() if value is not None}
+        if fields.get("model", models[0]) not in models:
+            raise RequestError.wrong("body.model", fields["model"], " or ".join(models))
+        return fields
 
     def _read_options(self, fields: JsonObject) -> GenerationOptions | None:
         """Return the batch's options, overridden by the row's fields; None if it has none."""
@@ -253,10 +267,10 @@ WriteAnswer: TypeAlias = Callable[[int, bytes, GenerationResult], None]
 class BatchJob:
     """Generates rows.
 
-    has_images: whether any row has an image. duplicates: lines whose id an earlier one has.
-    raw: as in `build_answer`. flush: called when the written answers must reach the disk, all or
-    none of them. stopping: set to True at any time to start no more rows; those
-    being generated are finished.
+    kinds: of the rows: "text", and "vlm" if any has an image; or "embed" alone.
+    duplicates: lines whose id an earlier one has. raw: as in `build_answer`.
+    flush: called when the written answers must reach the disk, all or none of them.
+    stopping: set to True at any time to start no more rows; those being generated are finished.
     """
 
     def __init__(
@@ -266,7 +280,7 @@ class BatchJob:
         rows: ReadRows,
         write: WriteAnswer,
         *,
-        has_images: bool,
+        kinds: Sequence[RequestKind],
         duplicates: LineSet | AbstractSet[int] = frozenset(),
         raw: bool = False,
         flush: Callable[[], None] = lambda: None,
@@ -276,7 +290,7 @@ class BatchJob:
         self._reader = reader
         self._rows = rows
         self._write = write
-        self._kinds: list[RequestKind] = ["vlm", "text"] if has_images else ["text"]
+        self._kinds = kinds
         self._duplicates = duplicates
         self._raw = raw
         self._flush = flush
@@ -306,23 +320,28 @@ class BatchJob:
 
     def _start(self, kind: RequestKind) -> Iterator[tuple[int, GenerationResult]]:
         requests, options = self._read(kind), self._reader.options
-        if kind == "vlm":
-            with_images = cast("Iterator[VlmGenerationRequest]", requests)
-            return self._engine.iterate_vlm_batch(with_images, options)
-        return self._engine.iterate_text_batch(requests, options)
+        match kind:
+            case "embed":
+                return self._engine.iterate_embeddings(cast("Iterator[EmbeddingRequest]", requests))
+            case "vlm":
+                with_images = cast("Iterator[VlmGenerationRequest]", requests)
+                return self._engine.iterate_vlm_batch(with_images, options)
+        texts = cast("Iterator[TextGenerationRequest]", requests)
+        return self._engine.iterate_text_batch(texts, options)
 
-    def _read(self, kind: RequestKind) -> Iterator[TextGenerationRequest]:
+    def _read(self, kind: RequestKind) -> Iterator[TextGenerationRequest | EmbeddingRequest]:
         """Yield the requests of one kind; write an error for rows without a valid request."""
+        read = self._reader.read_embedding if kind == "embed" else self._reader.read
         index = 0
         for line, row in self._rows():
             self._flush()
             if self.stopping:
                 return
-            if has_image(row) is not (kind == "vlm"):
+            if kind != "embed" and has_image(row) is not (kind == "vlm"):
                 continue
             try:
                 self._check_id(line)
-                request = self._reader.read(row, line)
+                request = read(row, line)
             except Exception as error:  # noqa: BLE001 - a row holds anything
                 self._fail(line, row, find_row_error(error, "request", "its reader"))
                 continue

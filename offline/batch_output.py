@@ -14,11 +14,13 @@ with a field `response`. Equal results give equal lines, without times or random
 
 from __future__ import annotations
 
+import base64
 import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -327,7 +329,7 @@ def build_answer(
             {
                 "id": answer_id,
                 "custom_id": row["custom_id"],
-                "response": _build_response(answer_id, result, model, raw=raw),
+                "response": _build_response(answer_id, row["body"], result, model, raw=raw),
                 "error": _build_error(result.error),
             }
         )
@@ -356,14 +358,40 @@ def _build_plain_choice(choice: GeneratedChoice, *, raw: bool) -> JsonObject:
 
 
 def _build_response(
-    answer_id: str, result: GenerationResult, model: str, *, raw: bool
+    answer_id: str, asked: JsonObject, result: GenerationResult, model: str, *, raw: bool
 ) -> JsonObject:
-    """Return the `response` of OpenAI's batch output."""
+    """Return the `response` of OpenAI's batch output. asked: the body of the row."""
     if result.error is not None:
         status, body = STATUS.get(result.error.kind, 400), {"error": _build_error(result.error)}
     else:
-        status, body = 200, _build_completion(answer_id, result, model, raw=raw)
+        status = 200
+        if result.embeddings:
+            body = _build_embeddings(asked, result, model)
+        else:
+            body = _build_completion(answer_id, result, model, raw=raw)
     return {"status_code": status, "request_id": answer_id, "body": body}
+
+
+def _build_embeddings(body: JsonObject, result: GenerationResult, model: str) -> JsonObject:
+    """Return OpenAI's list of embeddings. body: of the row."""
+    is_text = body.get("encoding_format") == "base64"
+    return {
+        "object": "list",
+        "data": [
+            {
+                "object": "embedding",
+                "index": index,
+                "embedding": _encode_vector(vector) if is_text else vector,
+            }
+            for index, vector in enumerate(result.embeddings)
+        ],
+        "model": model,
+        "usage": {"prompt_tokens": result.prompt_tokens, "total_tokens": result.prompt_tokens},
+    }
+
+
+def _encode_vector(vector: Sequence[float]) -> str:
+    return base64.b64encode(array("f", vector).tobytes()).decode()
 
 
 def _build_completion(

@@ -87,7 +87,7 @@ def _run(command: Command, output: BatchOutput, interrupts: Interrupts) -> int:
 
         def generate() -> None:
             # With a fallback, the back end is chosen at the first row.
-            if done < scan.rows and command.load.fallback_backend is None:
+            if done < scan.rows and command.load.fallback_backend is None and not scan.embeds:
                 engine.load()
             progress.start()
             interrupts.first = finish
@@ -126,7 +126,7 @@ def _build_job(
         RowReader(command.options, command.input.parent, command.models, command.load.lora),
         rows,
         write,
-        has_images=scan.first_image is not None,
+        kinds=scan.kinds,
         duplicates=scan.duplicates,
         raw=command.raw,
         flush=flush,

@@ -88,7 +88,7 @@ class RowFailedError(BackedgeError):
 
 BackendName = Literal["hf", "vllm", "sglang", "replay"]
 BACKENDS: tuple[str, ...] = get_args(BackendName)
-RequestKind = Literal["text", "vlm"]
+RequestKind = Literal["text", "vlm", "embed"]
 
 
 def check_names(owner: str, given: Iterable[str], known: Sequence[str]) -> None:
@@ -216,7 +216,7 @@ class GenerationOptions(Named):
         prompt's.
     logit_bias: added to the logits of these tokens, from -100 to 100.
     seed: for repeatable sampling, whatever else is in the batch.
-    n: number of choices per request.
+    n: number of choices per request; more than one need a temperature above 0.
     min_tokens: no answer ends before it has more tokens. ignore_eos: nor at the model's own
         end-of-sequence tokens.
     stop: strings that end the answer; the first one to be complete wins, in a tie the first in
@@ -260,8 +260,7 @@ class GenerationOptions(Named):
         """Check the values. Raises `OptionValueError`."""
         for name, allowed in _RANGES.items():
             _check_number(name, getattr(self, name), allowed)
-        if self.n is None:
-            raise OptionValueError.wrong("n", None, f"an integer from 1 to {MAX_CHOICES}")
+        _check_choices(self.n, self.temperature)
         for name in ("include_stop", "message", "ignore_eos"):
             _check_type(name, getattr(self, name), bool)
         if self.min_tokens > (self.max_new_tokens or INT_32):
@@ -302,6 +301,15 @@ def _check_number(name: str, value: object, allowed: Range) -> None:
     if is_wrong or not isinstance(value, int | float) or not allowed.includes(value):
         word = "a number" if name in _FRACTIONS else "an integer"
         raise OptionValueError.wrong(name, value, str(allowed).replace("a number", word))
+
+
+def _check_choices(n: int | None, temperature: float | None) -> None:
+    if n is None:
+        raise OptionValueError.wrong("n", None, f"an integer from 1 to {MAX_CHOICES}")
+    if n > 1 and temperature == 0:
+        # Dynamo's frontend refuses such a request in these words.
+        problem = f"must be greater than 0 to ensure diverse outputs when n > 1 (n={n})"
+        raise OptionValueError("temperature", problem)
 
 
 def _check_type(name: str, value: object, kind: type) -> None:
@@ -385,6 +393,14 @@ class TextGenerationRequest(Named):
     guided_choice: Sequence[str] | None = None
     options: GenerationOptions | None = None
     lora: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EmbeddingRequest(Named):
+    """One row of embeddings. inputs: texts, or their token ids. id: None for the position."""
+
+    inputs: Sequence[str | Sequence[int]]
+    id: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 import msgspec
 
@@ -23,17 +23,21 @@ from ..base.errors import SetupError
 from ..base.log import get_logger
 from .contracts import (
     CapabilityError,
+    EmbeddingRequest,
     EngineDiedError,
     GenerationOptions,
     ModelLoadConfig,
     OptionValueError,
+    PluginError,
     RequestKind,
     RowFailedError,
     TextGenerationRequest,
     VlmGenerationRequest,
 )
+from .embeddings import EmbeddingRow, embed_rows, prepare_embeddings
 from .inference_backend import (
     CAPABILITIES,
+    EMBEDDINGS,
     GUIDED,
     LOGPROBS,
     LORA,
@@ -51,6 +55,7 @@ from .rows import Row, find_row_error
 logger = get_logger(__name__)
 
 Indexed = tuple[int, GenerationResult]
+R = TypeVar("R", Row, EmbeddingRow)
 
 
 class GenerationEngine:
@@ -70,7 +75,7 @@ class GenerationEngine:
         self._preparations: dict[str, Preparation] = {}
         self._loaded: str | None = None
         # The running batch.
-        self._rows: Generator[Row, None, None] | None = None
+        self._rows: Generator[Row | EmbeddingRow, None, None] | None = None
         if config.fallback_backend is None:
             check_backend(self._plugins, config.backend)
             for plugin in self._plugins:
@@ -102,10 +107,11 @@ class GenerationEngine:
     @property
     def in_windows(self) -> bool:
         """As in `Backend`, for the back end that generates the running batch."""
-        return self._backends[self._loaded or self.config.backend].in_windows
+        backend = self._backends[self._loaded or self.config.backend]
+        return backend.in_windows or backend.embeds
 
     def load(self) -> None:
-        """Load the weights now instead of with the first batch."""
+        """Load the weights for answers now instead of with the first batch."""
         self._load(self.config.backend)
 
     def generate_text_batch(
@@ -163,6 +169,21 @@ class GenerationEngine:
         """Return an iterator for requests with images; as `iterate_text_batch`."""
         return self._start("vlm", requests, options, plugins, strict=strict)
 
+    def embed_batch(self, requests: Iterable[EmbeddingRequest]) -> list[GenerationResult]:
+        """Return the embeddings of texts, in the order of the requests. Raises `SetupError`."""
+        return _in_order(self.iterate_embeddings(requests))
+
+    def iterate_embeddings(
+        self, requests: Iterable[EmbeddingRequest]
+    ) -> Generator[Indexed, None, None]:
+        """Yield `(index, result)` with embeddings; as `iterate_text_batch`."""
+        for plugin in self._plugins:
+            raise PluginError(f"plugin {plugin.name!r} is for answers, not for embeddings.")
+        name = self._choose_backend({EMBEDDINGS: "a row of embeddings"})
+        self._backends[name].check_embeddings()
+        rows = prepare_embeddings(self._prepare_with(name), requests)
+        return self._generate(name, rows, (), embed_rows, embeds=True)
+
     def _start(
         self,
         kind: RequestKind,
@@ -197,16 +218,26 @@ class GenerationEngine:
         rows = _prepare_rows(prepare, kind, reads, options, chosen)
         if strict:
             rows = iter(_require_all(list(rows)))
-        return self._generate(name, rows, chosen)
+        return self._generate(name, rows, chosen, lambda backend, rows: backend.generate(rows))
 
     def _generate(
-        self, name: str, rows: Iterator[Row], plugins: Sequence[Plugin]
+        self,
+        name: str,
+        rows: Iterator[R],
+        plugins: Sequence[Plugin],
+        run: Callable[[Backend, Iterator[R]], Generator[R, None, None]],
+        *,
+        embeds: bool = False,
     ) -> Generator[Indexed, None, None]:
         for first in rows:
             if first.error is not None:
                 yield first.index, first.result(name)
                 continue
-            generated = self._begin(name, itertools.chain([first], rows), plugins)
+            self._end_batch()
+            self._load(name, embeds=embeds)
+            backend = self._backends[name]
+            backend.batch_plugins = plugins
+            generated = self._rows = run(backend, itertools.chain([first], rows))
             try:
                 for row in generated:
                     yield row.index, _clean(row.result(name), plugins)
@@ -220,17 +251,6 @@ class GenerationEngine:
             finally:
                 generated.close()
 
-    def _begin(
-        self, name: str, rows: Iterator[Row], plugins: Sequence[Plugin]
-    ) -> Generator[Row, None, None]:
-        """End the running batch; return the iterator of the next one."""
-        self._end_batch()
-        self._load(name)
-        backend = self._backends[name]
-        backend.batch_plugins = plugins
-        self._rows = backend.generate(rows)
-        return self._rows
-
     def _end_batch(self) -> None:
         if self._rows is not None:
             if inspect.getgeneratorstate(self._rows) == inspect.GEN_RUNNING:
@@ -241,12 +261,14 @@ class GenerationEngine:
             self._rows.close()
             self._rows = None
 
-    def _load(self, name: str) -> None:
-        if self._loaded == name:
+    def _load(self, name: str, *, embeds: bool = False) -> None:
+        backend = self._backends[name]
+        if self._loaded == name and backend.embeds is embeds:
             return
         self.close()
         self._prepare_with(name)
-        self._backends[name].load()
+        backend.embeds = embeds
+        backend.load()
         self._loaded = name
 
     def _prepare_with(self, name: str) -> Preparation:

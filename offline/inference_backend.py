@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import importlib
 import importlib.metadata
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -44,7 +44,8 @@ LOGITS = "logits"
 SEEDS = "seeds"
 STOPPING = "stopping"
 LORA = "lora"
-CAPABILITIES = (VLM, LOGPROBS, GUIDED, LOGITS, SEEDS, STOPPING, LORA)
+EMBEDDINGS = "embeddings"
+CAPABILITIES = (VLM, LOGPROBS, GUIDED, LOGITS, SEEDS, STOPPING, LORA, EMBEDDINGS)
 
 
 class Backend(abc.ABC):
@@ -56,6 +57,7 @@ class Backend(abc.ABC):
         If all of these are written at once, a resumed run generates the same rows together.
     native: the engine whose own parsers it may use.
     batch_plugins: those of the batch that it generates.
+    embeds: whether `load` loads the model for `embed` instead of `generate`.
     Raises `SetupError` and its subclasses for an option that it does not support, and
     `BackendUnavailableError` if its library is missing.
     """
@@ -70,6 +72,7 @@ class Backend(abc.ABC):
         self.config = config
         self.plugins = list(plugins)
         self.batch_plugins: Sequence[Plugin] = ()
+        self.embeds = False
 
     def can(self, capability: str) -> bool:
         """Whether it has a capability with the installed packages."""
@@ -109,6 +112,13 @@ class Backend(abc.ABC):
         rows: read when the back end has room; one that has already failed is yielded at once.
             Closing the iterator ends the work.
         """
+
+    def embed(self, inputs: Sequence[list[int]]) -> Iterable[Iterable[float]]:
+        """Return the embeddings of some inputs, in their order. Only with `EMBEDDINGS`."""
+        raise NotImplementedError
+
+    def check_embeddings(self) -> None:  # noqa: B027 - optional
+        """Raise `SetupError` if the model cannot embed."""
 
     def close(self) -> None:  # noqa: B027 - optional
         """Free what `load` has allocated."""

@@ -153,7 +153,8 @@ def _find_reasoning(name: str, vocabulary: Vocabulary) -> ReasoningTags:
 class Preparation:
     """Builds the rows of one back end. Reads the model's small files, but no weights.
 
-    backend: the back end. text: the model's tokenizer and settings.
+    backend: the back end. text: the model's tokenizer and settings. vocabulary_size: number of its
+        token ids; None if unknown.
     Raises `SetupError` for a model that is missing or incomplete.
     """
 
@@ -163,7 +164,7 @@ class Preparation:
         self._detokenizers = detokenizers(self.text.tokenizer)
         self._vocabulary = read_vocabulary(self.text.tokenizer)
         model, revision = str(backend.config.model), backend.config.revision
-        self._vocabulary_size = read_vocabulary_size(find_folder(model, revision))
+        self.vocabulary_size = read_vocabulary_size(find_folder(model, revision))
         self._parsers = functools.cache(self._build_parsers)
 
     def choose_parsers(self, options: GenerationOptions) -> ParserFactory | None:
@@ -231,8 +232,8 @@ class Preparation:
         biased = map(int, options.logit_bias)
         for name, token_ids in (("stop_token_ids", options.stop_token_ids), ("logit_bias", biased)):
             for token_id in token_ids:
-                if self._vocabulary_size is not None and token_id >= self._vocabulary_size:
-                    last = f"from 0 to {self._vocabulary_size - 1:,}"
+                if self.vocabulary_size is not None and token_id >= self.vocabulary_size:
+                    last = f"from 0 to {self.vocabulary_size - 1:,}"
                     found = f"`{name}` must have token ids of the model, {last}, not {token_id}."
                     raise RowFailure("request", found)
 

@@ -28,6 +28,7 @@ from .batch_file import (
     Line,
     Shard,
     has_image,
+    list_kinds,
     read_block,
     read_row,
     scan_input,
@@ -88,7 +89,7 @@ class GenerationStage:
             self._reader,
             lambda: iter(rows),
             write,
-            has_images=any(has_image(row) for _, row in rows),
+            kinds=list_kinds(has_images=any(has_image(row) for _, row in rows)),
             duplicates={line for (line, _), again in zip(rows, duplicates, strict=True) if again},
             raw=self._raw,
         ).run()

@@ -71,6 +71,7 @@ class GenerationResult(msgspec.Struct, frozen=True, kw_only=True):
 
     index: position of the request in the batch. backend: the one that generated the answers.
     prompt_tokens: 0 if the prompt could not be built.
+    embeddings: instead of choices, one for each input.
     The properties are those of the first choice.
     """
 
@@ -79,6 +80,7 @@ class GenerationResult(msgspec.Struct, frozen=True, kw_only=True):
     backend: str
     prompt_tokens: int = 0
     choices: list[GeneratedChoice] = []
+    embeddings: list[list[float]] = []
     error: RowError | None = None
 
     @property

@@ -26,6 +26,7 @@ from ...guided.call_policy import to_tag_format
 from ...offline.completion import Completion, TokenLogprobs
 from ...offline.contracts import EngineDiedError, ModelLoadConfig, check_names
 from ...offline.inference_backend import (
+    EMBEDDINGS,
     GUIDED,
     LOGPROBS,
     LORA,
@@ -56,12 +57,12 @@ WHOLE = 1 << 30
 class SglangBackend(Backend):
     """Generates with SGLang. Its engine_args: the fields of SGLang's `ServerArgs`.
 
-    engine: SGLang's; None before it is loaded.
+    engine: SGLang's; None before it is loaded. death: set when one of its processes ends.
     """
 
     name: ClassVar[str] = "sglang"
     native: ClassVar[Engine | None] = "sglang"
-    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, GUIDED, SEEDS, LORA})
+    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, GUIDED, SEEDS, LORA, EMBEDDINGS})
     remedies: ClassVar[Mapping[str, str]] = {
         SEEDS: "set engine_args enable_deterministic_inference=true"
     }
@@ -71,7 +72,7 @@ class SglangBackend(Backend):
         check_names("SGLang", config.engine_args, list_arguments())
         self.engine: Any = None
         self._eos_token_ids: Sequence[int] = ()
-        self._death = asyncio.Event()
+        self.death = asyncio.Event()
 
     @override
     def can(self, capability: str) -> bool:
@@ -108,10 +109,11 @@ class SglangBackend(Backend):
             "incremental_streaming_output": True,
             # SGLang's own handler kills this process.
             "custom_sigquit_handler": signal.SIG_IGN,
-            **({"lora_paths": adapters} if adapters else {}),
+            **({"lora_paths": adapters} if adapters and not self.embeds else {}),
+            "is_embedding": self.embeds,
             **config.engine_args,
         }
-        death = self._death
+        death = self.death
         with loads("SGLang", config.model):
             self.engine = start_engine(
                 lambda: sglang.Engine(**arguments),
@@ -131,7 +133,7 @@ class SglangBackend(Backend):
     @override
     def close(self) -> None:
         engine, self.engine = self.engine, None
-        self._death = asyncio.Event()
+        self.death = asyncio.Event()
         if engine is not None:
             engine.shutdown()
 
@@ -139,7 +141,7 @@ class SglangBackend(Backend):
     def generate(self, rows: Iterator[Row]) -> Generator[Row, None, None]:
         loop = self.engine.loop
         running: dict[asyncio.Task[None], Row] = {}
-        death = loop.create_task(self._death.wait())
+        death = loop.create_task(self.death.wait())
         try:
             while True:
                 for row in itertools.islice(rows, MAX_HELD_ROWS - len(running)):
@@ -161,6 +163,27 @@ class SglangBackend(Backend):
             for task in {*running, death}:
                 task.cancel()
             loop.run_until_complete(asyncio.wait({*running, death}))
+
+    @override
+    def embed(self, inputs: Sequence[list[int]]) -> list[list[float]]:
+        vectors: list[list[float]] = self.engine.loop.run_until_complete(self._embed(inputs))
+        return vectors
+
+    async def _embed(self, inputs: Sequence[list[int]]) -> list[list[float]]:
+        from sglang.srt.managers.io_struct import EmbeddingReqInput
+
+        request = EmbeddingReqInput(input_ids=list(inputs))
+        outputs = self.engine.tokenizer_manager.generate_request(request, None)
+        running = asyncio.ensure_future(anext(outputs))
+        death = asyncio.ensure_future(self.death.wait())
+        try:
+            await asyncio.wait({running, death}, return_when=asyncio.FIRST_COMPLETED)
+            if death.done():
+                raise EngineDiedError("SGLang")
+            return [output["embedding"] for output in running.result()]
+        finally:
+            running.cancel()
+            death.cancel()
 
     async def _run(self, row: Row) -> None:
         tasks = [asyncio.ensure_future(self._run_choice(row, choice)) for choice in row.completions]

@@ -129,6 +129,11 @@ called async_generate(*, input_ids, sampling_params, return_logprob, top_logprob
     why: Engine.generate returns only when a whole row is done
     without: rows cannot run side by side
     used_in: offline.py:SglangBackend.generate offline.py:SglangBackend._run_choice
+called sglang.srt.managers.tokenizer_manager:TokenizerManager.generate_request(self, obj, request)
+called sglang.srt.managers.io_struct:EmbeddingReqInput(*, input_ids)
+    why: Engine.encode takes no token ids
+    without: there are no embeddings
+    used_in: offline.py:SglangBackend._embed
 called sglang.srt.managers.tokenizer_manager:TokenizerManager.auto_create_handle_loop(self)
     why: SGLang takes the process's signals with the first request, to kill it if a process ends
     without: a batch whose engine dies is killed instead of ended

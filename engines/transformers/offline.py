@@ -22,6 +22,7 @@ from ...base.log import get_logger
 from ...base.seams import check_seams, rows_of
 from ...offline.contracts import EngineDiedError, ModelLoadConfig, OptionValueError, check_names
 from ...offline.inference_backend import (
+    EMBEDDINGS,
     GUIDED,
     LOGITS,
     LOGPROBS,
@@ -39,6 +40,7 @@ from ...offline.vision import VisionBackend, has_vision, join_inputs
 from ...tokenization.errors import describe_error
 from ...tokenization.model_files import find_folder
 from . import seams
+from .pooling import read_pooling
 
 if TYPE_CHECKING:
     from .offline_hooks import Grammars, Guards, LogprobRecorder
@@ -82,7 +84,7 @@ class HfBackend(VisionBackend):
     name: ClassVar[str] = "hf"
     in_windows: ClassVar[bool] = True
     capabilities: ClassVar[frozenset[str]] = frozenset(
-        {LOGPROBS, LOGITS, VLM, GUIDED, SEEDS, STOPPING, LORA}
+        {LOGPROBS, LOGITS, VLM, GUIDED, SEEDS, STOPPING, LORA, EMBEDDINGS}
     )
     remedies: ClassVar[Mapping[str, str]] = {
         GUIDED: "pip install xgrammar",
@@ -135,7 +137,7 @@ class HfBackend(VisionBackend):
                 trust_remote_code=self.config.trust_remote_code,
                 **self._arguments,
             )
-            for name, folder in self.config.lora.items():
+            for name, folder in ({} if self.embeds else self.config.lora).items():
                 model.load_adapter(str(folder), adapter_name=name)
         except (OSError, ValueError, TypeError, ImportError) as error:
             raise SetupError(
@@ -146,9 +148,44 @@ class HfBackend(VisionBackend):
         self._grammars = None
 
     def _find_class(self, transformers: Any) -> Any:
+        if self.embeds:
+            return transformers.AutoModel
         if has_vision(find_folder(str(self.config.model), self.config.revision)):
             return transformers.AutoModelForImageTextToText
         return transformers.AutoModelForCausalLM
+
+    @override
+    def check_embeddings(self) -> None:
+        read_pooling(find_folder(str(self.config.model), self.config.revision))
+
+    @override
+    def embed(self, inputs: Sequence[list[int]]) -> list[list[float]]:
+        from .offline_hooks import has_lost_device
+
+        starts = range(0, len(inputs), self._batch_size)
+        try:
+            return [
+                vector
+                for start in starts
+                for vector in self._embed_together(inputs[start : start + self._batch_size])
+            ]
+        except Exception as error:
+            if has_lost_device(error):
+                raise EngineDiedError("torch") from error
+            raise
+
+    def _embed_together(self, inputs: Sequence[list[int]]) -> list[list[float]]:
+        import torch
+
+        pooling = read_pooling(find_folder(str(self.config.model), self.config.revision))
+        length = max(map(len, inputs))
+        # On the right: some models count positions from the left, padding included.
+        padded = [[*each, *[self._pad_token_id] * (length - len(each))] for each in inputs]
+        real = [[1] * len(each) + [0] * (length - len(each)) for each in inputs]
+        ids, mask = (torch.tensor(each, device=self.model.device) for each in (padded, real))
+        with torch.inference_mode():
+            states = self.model(input_ids=ids, attention_mask=mask).last_hidden_state
+            return pooling.pool(states, mask)
 
     @override
     def close(self) -> None:

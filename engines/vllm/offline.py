@@ -24,6 +24,7 @@ from ...base.seams import check_seams, rows_of
 from ...offline.completion import Completion, TokenLogprobs
 from ...offline.contracts import EngineDiedError, ModelLoadConfig, PluginError, check_names
 from ...offline.inference_backend import (
+    EMBEDDINGS,
     GUIDED,
     LOGITS,
     LOGPROBS,
@@ -71,7 +72,9 @@ class VllmBackend(VisionBackend):
 
     name: ClassVar[str] = "vllm"
     native: ClassVar[Engine | None] = "vllm"
-    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS, VLM, GUIDED, SEEDS, LORA})
+    capabilities: ClassVar[frozenset[str]] = frozenset(
+        {LOGPROBS, LOGITS, VLM, GUIDED, SEEDS, LORA, EMBEDDINGS}
+    )
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
@@ -110,6 +113,7 @@ class VllmBackend(VisionBackend):
             if (processor := plugin.logits_processor(self.name)) is not None
         ]
         adopt_engine()
+        lora = bool(config.lora) and not self.embeds
         arguments = {
             "model": str(config.model),
             "dtype": config.dtype,
@@ -117,7 +121,8 @@ class VllmBackend(VisionBackend):
             "trust_remote_code": config.trust_remote_code,
             "max_model_len": config.max_model_len,
             **({"logits_processors": processors} if processors else {}),
-            **({"enable_lora": True, "max_lora_rank": find_rank(config)} if config.lora else {}),
+            **({"enable_lora": True, "max_lora_rank": find_rank(config)} if lora else {}),
+            **({"runner": "pooling"} if self.embeds else {}),
             **config.engine_args,
         }
         with loads("vLLM", config.model):
@@ -156,6 +161,17 @@ class VllmBackend(VisionBackend):
         finally:
             with contextlib.suppress(EngineDeadError):
                 running.abort()
+
+    @override
+    def embed(self, inputs: Sequence[list[int]]) -> list[list[float]]:
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        prompts = [{"prompt_token_ids": token_ids} for token_ids in inputs]
+        try:
+            outputs = self.llm.embed(prompts, use_tqdm=False)
+        except EngineDeadError as error:
+            raise EngineDiedError("vLLM") from error
+        return [output.outputs.embedding for output in outputs]
 
     def _build_prompt(self, row: Row) -> dict[str, Any]:
         """Return the prompt in vLLM's form; for images, vLLM computes the tokens."""

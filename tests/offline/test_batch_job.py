@@ -80,7 +80,7 @@ class Job:
             reader,
             lambda: iter(enumerate(ROWS, 1)),
             write or self.write,
-            has_images=True,
+            kinds=["vlm", "text"],
             duplicates={3},
             flush=lambda: self.flushed.append(len(self.answers)),
         )

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from backedge.offline import GenerationEngine, GenerationOptions, ModelLoadConfig
+from backedge.offline.batch_file import list_kinds
 from backedge.offline.batch_job import OPTION_FIELDS, REQUEST_FIELDS, BatchJob, RowReader
 from backedge.offline.results import GenerationResult
 
@@ -28,9 +29,10 @@ from tests.e2e.offline_batch import ARGUMENTS, ENVIRONMENT
 from tests.offline.vision_rows import make_image
 from tests.support import TINY_MODEL, TRANSCRIPTS
 
-ROWS = {"replay": 500, "hf": 48, "hf images": 48}
+ROWS = {"replay": 500, "hf": 48, "hf images": 48, "hf embeddings": 48}
 if "FUZZ_ROWS" in os.environ:
-    ROWS = dict.fromkeys((*ROWS, "vllm", "vllm images", "sglang"), int(os.environ["FUZZ_ROWS"]))
+    further = ("vllm", "vllm images", "vllm embeddings", "sglang", "sglang embeddings")
+    ROWS = dict.fromkeys((*ROWS, *further), int(os.environ["FUZZ_ROWS"]))
 GOOD = TRANSCRIPTS["plain_text"]
 FIELDS = [*OPTION_FIELDS, *REQUEST_FIELDS, "image", "prompt", "model", "logprobs", "top_logprobs"]
 DEEP: Any = []
@@ -60,6 +62,24 @@ IMAGES = [
     *(IMAGE, IMAGE, IMAGE, encode_image("GIF"), encode_image("EPS"), encode_image("PNG", cut=99)),
     *("data:,", "data:image/png;base64,!", "/dev/zero", "none.png", "https://a/b.png", "", 5, {}),
 ]
+
+
+# Of "Hello" with the example model, by any engine.
+EMBEDDING = [-0.06406, 0.01223, -0.15990]
+INPUTS = ["Hi", "", [1], [560], [-1], ["Hi", [2]], ["x" * 3000], [[]], ["Hi"] * 300, [1] * 2049]
+
+
+def embedding_row(chance: random.Random | None = None) -> dict[str, Any]:
+    """Return a row of embeddings, damaged if there is a generator."""
+    body: dict[str, Any] = {"input": ["Hello"], "model": "tiny"}
+    if chance is not None:
+        body["input"] = chance.choice([*INPUTS, *JUNK])
+        for _ in range(chance.randrange(3)):
+            field = chance.choice(
+                ["input", "model", "encoding_format", "user", "dimensions", *FIELDS]
+            )
+            body[field] = copy.deepcopy(chance.choice(JUNK))
+    return {"custom_id": "a", "url": "/v1/embeddings", "body": body}
 
 
 def good_row(number: int, *, image: bool = False) -> dict[str, Any]:
@@ -108,7 +128,8 @@ def damaged_row(chance: random.Random, *, image: bool = False) -> dict[str, Any]
 def test_a_damaged_row_ends_no_other(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend, _, images = kind.partition(" ")
+    backend, _, what = kind.partition(" ")
+    images, embeds = what == "images", what == "embeddings"
     model = TINY_MODEL
     if backend != "replay":
         pytest.importorskip({"hf": "transformers"}.get(backend, backend))
@@ -120,11 +141,11 @@ def test_a_damaged_row_ends_no_other(
     count = ROWS[kind]
     chance = random.Random(count)
     rows = {
-        line: good_row(line, image=bool(images))
-        if line % 4 == 0
-        else damaged_row(chance, image=bool(images))
+        line: good_row(line, image=images) if line % 4 == 0 else damaged_row(chance, image=images)
         for line in range(1, count + 1)
     }
+    if embeds:
+        rows = {line: embedding_row(chance if line % 4 else None) for line in rows}
     answers: dict[int, Any] = {}
     texts: set[str] = set()
     counts = collections.Counter[str]()
@@ -134,6 +155,9 @@ def test_a_damaged_row_ends_no_other(
         counts[result.error.kind if result.error else "answered"] += 1
         if line % 4 == 0:
             assert result.error is None, answers[line]
+            assert [vector[:3] for vector in result.embeddings] == [
+                pytest.approx(EMBEDDING, abs=1e-5)
+            ] * embeds
             texts.add(result.text)
 
     options = GenerationOptions(temperature=0, max_new_tokens=4)
@@ -143,7 +167,13 @@ def test_a_damaged_row_ends_no_other(
     )
     with GenerationEngine(config) as engine:
         reader = RowReader(options, Path("/nowhere"), ["tiny"])
-        job = BatchJob(engine, reader, lambda: iter(rows.items()), write, has_images=bool(images))
+        job = BatchJob(
+            engine,
+            reader,
+            lambda: iter(rows.items()),
+            write,
+            kinds=["embed"] if embeds else list_kinds(has_images=images),
+        )
         job.run()
     sys.stdout.write(f"{kind}: {count} rows, {dict(counts.most_common())}\n")
     assert len(texts) == 1

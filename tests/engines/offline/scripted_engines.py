@@ -14,6 +14,7 @@ from backedge.offline import GenerationEngine, ModelLoadConfig
 from vllm.exceptions import VLLMValidationError
 from vllm.logprobs import Logprob
 from vllm.sampling_params import RequestOutputKind
+from vllm.v1.engine.exceptions import EngineDeadError
 
 from tests.offline.batches import LETTERS
 from tests.support import TINY_MODEL, encode
@@ -28,7 +29,8 @@ class ScriptedEngine:
     refused: the ends of request ids that are refused. gives_up: the ends of those that the engine
         ends itself after some tokens.
     asked: parameters of all requests. lora: their adapters, with vLLM the folders. ids: those of
-        all. aborted: ids. held: the most requests at once. loads: how often it was loaded.
+        all. aborted: ids. dies: instead of embedding.
+    held: the most requests at once. loads: how often it was loaded.
     """
 
     def __init__(self, refused: Sequence[str] = (), gives_up: Sequence[str] = ()) -> None:
@@ -39,6 +41,7 @@ class ScriptedEngine:
         self.aborted: list[str] = []
         self.running: dict[str, Any] = {}
         self.held = self.loads = 0
+        self.dies = False
 
     def begin(self, request_id: str, state: Any) -> None:
         self.ids.append(request_id)
@@ -54,8 +57,15 @@ class ScriptedVllm(ScriptedEngine):
     """vLLM's `LLMEngine`: one token of each request in a step."""
 
     def install(self, backend: Any) -> None:
-        backend.llm = SimpleNamespace(llm_engine=self)
+        backend.llm = SimpleNamespace(llm_engine=self, embed=self.embed)
         self.engine_core = SimpleNamespace(shutdown=lambda: None)
+
+    def embed(self, prompts: Sequence[Any], *, use_tqdm: bool) -> list[Any]:
+        assert not use_tqdm
+        if self.dies:
+            raise EngineDeadError
+        sizes = [float(len(prompt["prompt_token_ids"])) for prompt in prompts]
+        return [SimpleNamespace(outputs=SimpleNamespace(embedding=[size])) for size in sizes]
 
     def add_request(
         self, request_id: str, _: Any, params: Any, *, lora_request: Any = None
@@ -101,6 +111,7 @@ class ScriptedSglang(ScriptedEngine):
     """SGLang's `Engine`, and its tokenizer manager."""
 
     def install(self, backend: Any) -> None:
+        self.backend = backend
         backend.engine = self
         self.loop = asyncio.new_event_loop()
         self.tokenizer_manager = self
@@ -110,6 +121,12 @@ class ScriptedSglang(ScriptedEngine):
 
     def shutdown(self) -> None:
         self.loop.close()
+
+    async def generate_request(self, request: Any, _: object) -> AsyncIterator[Any]:
+        if self.dies:
+            self.backend.death.set()  # as the end of its process does
+            await asyncio.Event().wait()
+        yield [{"embedding": [float(len(token_ids))]} for token_ids in request.input_ids]
 
     async def async_generate(
         self, *, sampling_params: dict[str, Any], rid: str, lora_path: str | None, **asked: Any

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from backedge.engines.vllm.offline import find_rank
-from backedge.offline import GenerationEngine, ModelLoadConfig
+from backedge.offline import EmbeddingRequest, GenerationEngine, ModelLoadConfig
 from backedge.offline.contracts import (
     CapabilityError,
     EngineDiedError,
@@ -25,7 +25,7 @@ from vllm.v1.engine.exceptions import EngineDeadError
 
 from tests.engines.offline.scripted_engines import NAMES, TOKENS, build_engine, start
 from tests.offline.batches import LETTERS, ask, check_batches_in_succession, letters
-from tests.support import TINY_MODEL
+from tests.support import TINY_MODEL, encode
 
 TITLES = {"vllm": "vLLM", "sglang": "SGLang"}
 engines = pytest.mark.parametrize("name", NAMES)
@@ -57,7 +57,7 @@ def test_without_stop_strings_the_tokens_come_at_once(
 def test_choices_end_apart(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     engine, _ = start(monkeypatch, name)
     with engine:
-        [result] = engine.generate_text_batch([letters(0, n=3)])
+        [result] = engine.generate_text_batch([letters(0, n=3, temperature=1)])
     assert [choice.text for choice in result.choices] == [LETTERS["expect"]["content"]] * 3
 
 
@@ -68,7 +68,7 @@ def test_no_request_s_id_begins_with_that_of_another(
     engine, scripted = start(monkeypatch, name)
     with engine:
         for _ in range(2):
-            engine.generate_text_batch([letters(0, n=11)])
+            engine.generate_text_batch([letters(0, n=11, temperature=1)])
     ids = sorted(scripted.ids)
     assert len(ids) == 22
     assert not any(later.startswith(earlier) for earlier, later in itertools.pairwise(ids))
@@ -99,6 +99,20 @@ def test_a_dead_engine_ends_its_batch_alone(monkeypatch: pytest.MonkeyPatch) -> 
     assert scripted.loads == 2
 
 
+@engines
+def test_rows_are_embedded(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    engine, scripted = start(monkeypatch, name)
+    rows = [EmbeddingRequest(inputs=["Hi", [1, 2, 3]]), EmbeddingRequest(inputs=[[4]])]
+    with engine:
+        assert [result.embeddings for result in engine.embed_batch(rows)] == [
+            [[float(len(encode("Hi")))], [3.0]],
+            [[1.0]],
+        ]
+        scripted.dies = True
+        with pytest.raises(EngineDiedError, match="the engine died"):
+            engine.embed_batch(rows)
+
+
 # how the engine does not do the second choice of the second row, what its error says
 REFUSALS = {
     "vllm": [
@@ -121,7 +135,7 @@ def test_a_row_that_the_engine_does_not_do_fails_alone(
 ) -> None:
     engine, scripted = start(monkeypatch, name, **script)
     with engine:
-        rows = [letters(number, n=2, stop=stop) for number in range(3)]
+        rows = [letters(number, n=2, temperature=1, stop=stop) for number in range(3)]
         results = engine.generate_text_batch(rows)
     assert [result.error is None for result in results] == [True, False, True]
     assert part in str(results[1].error)

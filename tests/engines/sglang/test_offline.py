@@ -10,6 +10,8 @@ from backedge.offline.contracts import CapabilityError
 from tests.engines.offline.scripted_engines import TOKENS, start
 from tests.offline.batches import letters
 
+TWO = {"n": 2, "temperature": 1}
+
 
 def test_tokens_that_come_at_once_are_one_output(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, scripted = start(monkeypatch, "sglang")
@@ -24,18 +26,18 @@ def test_sglang_gets_tokens_and_no_strings(monkeypatch: pytest.MonkeyPatch) -> N
     arguments = {"enable_deterministic_inference": True}
     engine, scripted = start(monkeypatch, "sglang", arguments)
     with engine:
-        engine.generate_text_batch([letters(0, stop_token_ids=[7], seed=3, n=2)])
+        engine.generate_text_batch([letters(0, stop_token_ids=[7], seed=3, n=2, temperature=1)])
     first, second = scripted.asked
     assert "stop" not in first
     assert set(first["stop_token_ids"]) == {551, 553, 7}
-    assert (first["temperature"], first["stream_interval"]) == (0, 1)
+    assert (first["temperature"], first["stream_interval"]) == (1, 1)
     assert (first["sampling_seed"], second["sampling_seed"]) == (3, 4)
 
 
 def test_a_row_s_seed_acts_the_same_in_any_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """SGLang samples in two ways: in one as soon as any row of its batch has a limit."""
     engine, scripted = start(monkeypatch, "sglang", {"enable_deterministic_inference": True})
-    options: list[dict[str, Any]] = [{"n": 2}, {"top_k": 5, "seed": 2**63 - 1, "n": 2}, {"seed": 3}]
+    options: list[dict[str, Any]] = [TWO, {"top_k": 5, "seed": 2**63 - 1, **TWO}, {"seed": 3}]
     with engine:
         engine.generate_text_batch([letters(row, **some) for row, some in enumerate(options)])
     asked = scripted.asked
