@@ -24,6 +24,8 @@ MAX_TOOL_NAME = 256
 """characters: a function's name in an object or a list of calls | the call is text"""
 MAX_SPACE = 256
 """characters: white space before an answer and after a call | it is content"""
+MAX_GRAMMAR_SPACE = 32
+"""characters: white space between parts of a JSON value in a grammar | the value must go on"""
 # Some 14 tokens, for which the arguments' stream is silent; a marker token counts as 4 bytes.
 MAX_UNDECIDED_OUTPUT = 56
 """bytes: output after a marker token in an open string | it is sent as text of the string"""

@@ -2,18 +2,21 @@
 
     python -m benchmarks.forced_calls [--engine hf] [--formats hermes glm45] [--schemas 20] [--json]
 
-The example model gets random weights, so only the grammar makes its answers calls. Formats whose
-markers must be tokens are left out, since this model spells them with others. For each format
-of calls and each schema, one row has `tool_choice: required` and one a function's name. The table
-has the calls with valid arguments, the calls made, and the answers that --tokens cut. Engines run
-on the CPU here as elsewhere; run the module once for each.
+The example model gets random weights, and a token for each marker, so only the grammar makes its
+answers calls. For each format of calls and each schema, rows have `tool_choice: required` or a
+function's name, without a reasoning parser and with one: the format's own, else qwen3's. Each
+answer is parsed as the back end does, and once more token by token. The table has the calls with
+valid arguments, the calls made, the answers with reasoning, those whose stream differs, and those
+that --tokens cut. Engines run on the CPU here as elsewhere; run the module once for each.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -22,8 +25,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from backedge.base.errors import UnusableParserError
 from backedge.base.json_types import JsonObject
+from backedge.guided.call_policy import read_reasoning_tags
 from backedge.offline import (
     GenerationEngine,
     GenerationOptions,
@@ -31,9 +34,14 @@ from backedge.offline import (
     ModelLoadConfig,
     TextGenerationRequest,
 )
+from backedge.parsers.base import ParserRequest
+from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS
+from backedge.parsers.parser_lookup import reasoning_format
+from backedge.postprocess import Chunk, PostprocessParams, postprocessor
 from jsonschema import Draft202012Validator
 from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer
 
 from tests.e2e.offline_batch import ARGUMENTS, ENVIRONMENT
 from tests.support import TINY_MODEL
@@ -91,50 +99,140 @@ OTHER: JsonObject = {
 }
 
 
+# What models write as one token.
+TOKEN = re.compile(r"<[^<>\n=\"']+>|\[[A-Z_/]+\]")
+
+
 class Row(msgspec.Struct):
     """The answers of a format.
 
-    cut: by the limit of tokens. left_out: the markers must be tokens. invalid: the answers that are
-        not the calls that were asked for.
+    reasoned: have reasoning. unequal: are parsed to something else token by token. cut: by the
+        limit of tokens. invalid: the answers that are not the calls that were asked for.
     """
 
     format: str
     engine: str
     calls: int = 0
     valid: int = 0
+    reasoned: int = 0
+    unequal: int = 0
     cut: int = 0
-    left_out: bool = False
     invalid: list[str] = []
+
+    def add(self, other: Row) -> None:
+        """Count the answers of another format as well."""
+        for field in ("calls", "valid", "reasoned", "unequal", "cut"):
+            setattr(self, field, getattr(self, field) + getattr(other, field))
+
+
+def list_markers(format_: Format) -> set[str]:
+    """Return the markers of a format that are tokens."""
+    markers = (marker.strip() for by_marker in format_.states.values() for marker in by_marker)
+    return {marker for marker in markers if TOKEN.fullmatch(marker)}
 
 
 def write_model(folder: Path) -> Path:
-    """Return a copy of the example model with random weights, and without tokens for markers."""
+    """Return a copy of the example model with random weights, and a token for each marker."""
     shutil.copytree(TINY_MODEL, folder)
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    for token in tokenizer["added_tokens"]:
-        if not token["special"]:
-            token["content"] = f"<unused {token['id']}>"
+    added = tokenizer["added_tokens"]
+    known, size = {token["content"] for token in added}, max(token["id"] for token in added) + 1
+    markers = sorted(set[str]().union(*map(list_markers, FORMATS)) - known)
+    added += [
+        {**added[-1], "id": number, "content": marker}
+        for number, marker in enumerate(markers, size)
+    ]
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    config = json.loads((folder / "config.json").read_text())
+    old, config["vocab_size"] = config["vocab_size"], size + len(markers)
+    (folder / "config.json").write_text(json.dumps(config))
     path, drawn = folder / "model.safetensors", np.random.default_rng(27)
     weights = {
-        name: drawn.normal(0, 0.02, values.shape).astype(values.dtype)
+        name: drawn.normal(
+            0, 0.02, [config["vocab_size"] if length == old else length for length in values.shape]
+        ).astype(values.dtype)
         for name, values in load_file(path).items()
     }
     save_file(weights, path, {"format": "pt"})
     return folder
 
 
-def ask(name: str, schema: JsonObject, seed: int, tokens: int) -> Iterator[TextGenerationRequest]:
+ParsedText = tuple[str, str, list[tuple[str, str]]]
+
+
+class Model:
+    """What rows need of the model's tokenizer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._ids = self.tokenizer.get_vocab(with_added_tokens=True)
+
+    def bias(self, name: str, reasoning: str | None) -> dict[int, float]:
+        """Return what makes markers of a format their tokens, and ends reasoning soon.
+
+        A model that spells them with other tokens is not understood, and random weights do.
+        """
+        tables = [f for f in FORMATS if name in (f.name, *f.aliases)]
+        thoughts = reasoning_format(reasoning) if reasoning else None
+        markers = set[str]().union(*map(list_markers, [*tables, *filter(None, [thoughts])]))
+        spelt = {
+            token: -30.0
+            for text, token in self._ids.items()
+            if any(marker != text and marker.startswith(text) for marker in markers)
+        }
+        tags = read_reasoning_tags(thoughts) if thoughts else None
+        ends = {end.strip() for end in tags.ends} & self._ids.keys() if tags else ()
+        return {**spelt, **{self._ids[end]: 4.0 for end in ends}}
+
+    def stream(self, request: TextGenerationRequest, token_ids: Sequence[int]) -> ParsedText:
+        """Return the answer's reasoning, content and calls, parsed token by token."""
+        options = request.options
+        parser = ParserRequest(tools=list(request.tools), tool_choice=request.tool_choice)
+        params = PostprocessParams(
+            response_id="r", created=0, model="m", prompt_length=0, parser=parser
+        )
+        post = postprocessor(
+            params,
+            self.tokenizer,
+            tool_call_parser=options.tool_call_parser,
+            reasoning_parser=options.reasoning_parser,
+        )
+        last = len(token_ids) - 1
+        reasoning, content, calls = "", "", dict[int, list[str]]()
+        for position, token in enumerate(token_ids):
+            reason = "stop" if position == last else None
+            for out in post.feed(Chunk(token_ids=[token], finish_reason=reason)):
+                reasoning += out.delta.reasoning_content or ""
+                content += out.delta.content or ""
+                for call in out.delta.tool_calls:
+                    known = calls.setdefault(call.index, [call.function.name or "", ""])
+                    known[1] += call.function.arguments
+        return reasoning, content, [(name, arguments) for name, arguments in calls.values()]
+
+
+def ask(
+    model: Model, engine: str, name: str, schema: JsonObject, seed: int, tokens: int
+) -> Iterator[TextGenerationRequest]:
     """Yield the rows of a format and schema."""
+    own = reasoning_format(name)
     tool = {"type": "function", "function": {"name": "do_it", "parameters": schema, "strict": True}}
     named = {"type": "function", "function": {"name": "do_it"}}
-    for choice in ("required", named):
+    for choice, reasoning in itertools.product(
+        ("required", named), (None, name if own else "qwen3")
+    ):
         yield TextGenerationRequest(
-            messages=[{"role": "user", "content": "Go on."}],
+            prompt="Go on.",
             tools=[tool, OTHER],
             tool_choice=choice,
             options=GenerationOptions(
-                message=True, tool_call_parser=name, max_new_tokens=tokens, seed=seed, temperature=1
+                message=True,
+                tool_call_parser=name,
+                reasoning_parser=reasoning,
+                max_new_tokens=tokens,
+                # SGLang's CPU engine takes no seeds.
+                seed=None if engine == "sglang" else seed,
+                temperature=1,
+                logit_bias=model.bias(name, reasoning),
             ),
         )
 
@@ -148,7 +246,14 @@ def accepts(schema: JsonObject, arguments: str) -> bool:
     )
 
 
-def judge(row: Row, label: str, schema: JsonObject, result: GenerationResult) -> None:
+def judge(
+    model: Model,
+    row: Row,
+    label: str,
+    schema: JsonObject,
+    request: TextGenerationRequest,
+    result: GenerationResult,
+) -> None:
     """Count an answer."""
     if result.message is None:
         row.invalid.append(f"{label}: {result.error}")
@@ -165,26 +270,29 @@ def judge(row: Row, label: str, schema: JsonObject, result: GenerationResult) ->
     row.valid += valid
     if valid < max(len(calls), 1) or (result.message.content or "").strip():
         row.invalid.append(f"{label}: {result.raw_text!r}")
+    row.reasoned += bool(result.message.reasoning)
+    whole = [(call.name, call.arguments) for call in calls]
+    streamed = model.stream(request, result.token_ids)
+    if streamed != (result.message.reasoning or "", result.message.content or "", whole):
+        row.unequal += 1
+        row.invalid.append(f"{label}, streamed: {result.raw_text!r}: {streamed}")
 
 
 def measure(
-    engine: GenerationEngine, backend: str, names: Sequence[str], schemas: int, tokens: int
+    engine: GenerationEngine, model: Model, names: Sequence[str], schemas: int, tokens: int
 ) -> Iterator[Row]:
     """Yield the row of each format."""
+    backend = engine.config.backend
     for name in names:
         asked = [
             (label, schema, request)
             for seed, (label, schema) in enumerate([*SCHEMAS.items()][:schemas])
-            for request in ask(name, schema, seed, tokens)
+            for request in ask(model, backend, name, schema, seed, tokens)
         ]
         row = Row(name, backend)
-        try:
-            results = engine.generate_text_batch([request for *_, request in asked])
-        except UnusableParserError:
-            yield Row(name, backend, left_out=True)
-            continue
-        for (label, schema, _), result in zip(asked, results, strict=True):
-            judge(row, label, schema, result)
+        results = engine.generate_text_batch([request for *_, request in asked])
+        for (label, schema, request), result in zip(asked, results, strict=True):
+            judge(model, row, label, schema, request, result)
         yield row
 
 
@@ -205,19 +313,16 @@ def main() -> None:
     arguments = parse_arguments()
     os.environ.update(ENVIRONMENT)
     total = Row("all", arguments.engine)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = write_model(Path(temporary) / "model")
         config = ModelLoadConfig(
-            write_model(Path(folder) / "model"),
-            backend=arguments.engine,
-            engine_args=ARGUMENTS[arguments.engine],
+            folder, backend=arguments.engine, engine_args=ARGUMENTS[arguments.engine]
         )
         with GenerationEngine(config) as engine:
             options = arguments.formats, arguments.schemas, arguments.tokens
-            for row in measure(engine, arguments.engine, *options):
+            for row in measure(engine, Model(folder), *options):
                 show(row, as_json=arguments.json)
-                total.calls += row.calls
-                total.valid += row.valid
-                total.cut += row.cut
+                total.add(row)
     show(total, as_json=arguments.json)
 
 
@@ -226,10 +331,11 @@ def show(row: Row, *, as_json: bool) -> None:
     if as_json:
         print(msgspec.json.encode(row).decode(), flush=True)
         return
-    if row.left_out:
-        print(f"{row.format:24}{row.engine:8}left out", flush=True)
-        return
-    print(f"{row.format:24}{row.engine:8}{row.valid:5} of{row.calls:5}, cut {row.cut}", flush=True)
+    print(
+        f"{row.format:24}{row.engine:8}{row.valid:5} of{row.calls:5}, reasoned {row.reasoned:3}, "
+        f"unequal {row.unequal}, cut {row.cut}",
+        flush=True,
+    )
     for answer in row.invalid:
         print(f"    {answer}")
 

@@ -22,6 +22,7 @@ from ..base.errors import SetupError
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
 from ..engines.dynamo import types as dynamo
+from ..guided.call_policy import ReasoningTags, after_reasoning
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
 from ..postprocess.postprocessor import Postprocessor, starts_in_reasoning
 from ..recording.recorder import Recorder, draw
@@ -60,7 +61,7 @@ class Prepared(msgspec.Struct):
 
 
 class _GuidedOptions(msgspec.Struct):
-    guided_decoding: object = None
+    guided_decoding: JsonObject | None = None
 
 
 class _Guided(msgspec.Struct):
@@ -68,6 +69,11 @@ class _Guided(msgspec.Struct):
 
     sampling_options: _GuidedOptions
     require_reasoning: bool | None = None
+
+    @property
+    def grammar(self) -> JsonObject | None:
+        """The grammar of the answer."""
+        return self.sampling_options.guided_decoding
 
 
 # Renders and tokenizes a request. Leaving the context manager, after the response, frees what the
@@ -107,6 +113,7 @@ class ChatModel:
     runtime_config: the model card's. deployment: all that Dynamo provides about the model.
     local_factories: build post-processing for plain workers' chunks.
     recorder: of its requests; None to record nothing. turns: None to keep none.
+    reasoning: the markers of the reasoning that a grammar must let pass; None if the engine does.
     """
 
     def __init__(
@@ -123,6 +130,7 @@ class ChatModel:
         card = deployment.card
         self.recorder: Recorder | None = None
         self.turns: TurnKeeper | None = None
+        self.reasoning: ReasoningTags | None = None
         self.deployment = deployment
         self.name = card.name()
         self.path = card.local_dir()
@@ -177,7 +185,7 @@ class ChatModel:
                 if self.recorder is not None:
                     prepared.params = msgspec.structs.replace(prepared.params, draw=draw())
                 prepared.preprocessed.setdefault("extra_args", {})[KEY] = encode(prepared.params)
-                self._announce_reasoning(prepared)
+                self._place_reasoning(prepared)
                 yield prepared
 
     @asynccontextmanager
@@ -201,20 +209,30 @@ class ChatModel:
                     turns.forget(conversation)
             yield prepared
 
-    def _announce_reasoning(self, prepared: Prepared) -> None:
-        """Tell a plain worker's engine whether the answer begins with reasoning.
+    def _place_reasoning(self, prepared: Prepared) -> None:
+        """Let the answer reason before its grammar.
 
+        The grammar begins with reasoning, or a plain worker's engine is told that the answer does:
         SGLang's grammars otherwise begin with the first token. Other engines, and workers that
         post-process, find out by themselves.
+        Raises `RequestError` as `after_reasoning`.
         """
         preprocessed = prepared.preprocessed
         decoded = msgspec.convert(preprocessed, _Guided)
-        is_guided = decoded.sampling_options.guided_decoding is not None
-        if self._is_plain and is_guided and not decoded.require_reasoning:
-            _, parsers = self.local_factories()
-            preprocessed["require_reasoning"] = starts_in_reasoning(
-                prepared.params, parsers, preprocessed["token_ids"]
-            )
+        tags, grammar = self.reasoning, decoded.grammar
+        if grammar is None or (
+            tags is None and (not self._is_plain or decoded.require_reasoning is True)
+        ):
+            return
+        _, parsers = self.local_factories()
+        begins = starts_in_reasoning(
+            prepared.params, parsers, preprocessed["token_ids"], opened=tags is not None
+        )
+        if tags is None:
+            preprocessed["require_reasoning"] = begins
+        else:
+            options: JsonObject = preprocessed["sampling_options"]
+            options["guided_decoding"] = after_reasoning(grammar, tags, opened=begins)
 
     async def chunks(
         self, prepared: Prepared, context: dynamo.Context, engine: dynamo.RoutedEngine | None = None

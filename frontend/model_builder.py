@@ -22,10 +22,17 @@ from ..base.seams import Seam, check_seams, read_version, rows_of
 from ..engines.dynamo.types import (
     read_runtime_config,
 )
-from ..guided.call_policy import CallPolicy, find_call_format
+from ..guided.call_policy import (
+    CallPolicy,
+    ReasoningTags,
+    find_call_format,
+    read_reasoning_tags,
+)
 from ..parsers.base import ParserNames
 from ..parsers.detection import detect_reasoning, detect_tool_calls
-from ..parsers.parser_lookup import Kind, tool_format
+from ..parsers.linear_parsers import spell_markers
+from ..parsers.parser_lookup import Kind, reasoning_format, tool_format
+from ..parsers.response_template import PREFIX, reasoning_part
 from ..postprocess.messages import WorkerCard
 from ..templates.auto_parsers import read_added_tokens, read_evidence, resolve_described
 from ..tokenization.prompt_encoder import PromptCache
@@ -187,10 +194,17 @@ class StructuralTagOptions(msgspec.Struct):
     tool_arguments_any_order: object = False
 
 
+class EngineData(msgspec.Struct):
+    """What vLLM's workers tell of their grammars; None for other workers."""
+
+    tool_call_structural_tag_excludes_reasoning: object = None
+
+
 class CardOptions(msgspec.Struct):
     """The part of a card's configuration that decides about grammars of calls."""
 
     structural_tag: StructuralTagOptions | None = None
+    runtime_data: EngineData | None = None
 
 
 def read_call_policy(
@@ -206,6 +220,7 @@ def read_call_policy(
     """
     mode, scope, schema = runtime_structural_tag_options(runtime_config)
     tag = msgspec.convert(runtime_config, CardOptions).structural_tag or StructuralTagOptions()
+    reasoning = find_passed_reasoning(runtime_config, names.reasoning, read_tokens)
     return CallPolicy(
         calls=find_call_format(names, read_tokens),
         enabled=mode == "on",
@@ -216,7 +231,33 @@ def read_call_policy(
         forces=(
             names.reasoning is None
             or engine == "sglang"
+            or reasoning is not None
             or runtime_structural_tag_excludes_reasoning(runtime_config)
         ),
+        reasoning=reasoning,
         standardize=standard_parameters,
+    )
+
+
+def find_passed_reasoning(
+    runtime_config: JsonObject, name: str | None, read_tokens: Callable[[], Collection[str]]
+) -> ReasoningTags | None:
+    """Return the markers of the reasoning that grammars must let pass; None if the engine does.
+
+    vLLM's workers say on the card whether their grammars begin with the first token. No engine
+    knows the reasoning of a checkpoint's own description.
+    name: of the reasoning parser. Otherwise as for `read_call_policy`.
+    """
+    if not name or runtime_structural_tag_excludes_reasoning(runtime_config):
+        return None
+    data = msgspec.convert(runtime_config, CardOptions).runtime_data or EngineData()
+    if name.startswith(PREFIX):
+        name = reasoning_part(name)
+    elif data.tool_call_structural_tag_excludes_reasoning is None:
+        return None
+    format_ = reasoning_format(name) if name else None
+    if format_ is None:
+        return None
+    return read_reasoning_tags(
+        format_ if format_.suffix is None else spell_markers(format_, read_tokens())
     )

@@ -27,7 +27,12 @@ from ..parsers.parser_lookup import (
     tool_format,
     uses_native,
 )
-from ..parsers.response_template import DESCRIBED, refuse_described
+from ..parsers.response_template import (
+    DESCRIBED,
+    describing_name,
+    reasoning_part,
+    refuse_described,
+)
 from ..postprocess.messages import WorkerCard, read
 from ..templates.auto_parsers import AUTO
 from ..tokenization.detokenizer import read_vocabulary
@@ -158,6 +163,10 @@ def select_parsers(
             refuse_described(names)
             installed.check_names(names, known_formats())
         return FrontendParsers(names, is_native)
+    if uses_native("auto", names) and (described := describing_name(names)):
+        return FrontendParsers(
+            ParserNames(None, reasoning_part(described) if names.reasoning else None)
+        )
     # A worker may use native parsers whatever this frontend's flag says.
     if installed is not None and not uses_native("native" if kind == "native" else "auto", names):
         return FrontendParsers(names)

@@ -19,6 +19,7 @@ import msgspec
 
 from ..base.errors import RequestError
 from ..base.json_types import JsonObject
+from ..parsers.argument_grammar import json_value
 from ..parsers.base import ParserNames
 from ..parsers.format import Format, State
 from ..parsers.linear_parsers import spell_markers
@@ -199,6 +200,8 @@ class CallPolicy:
     strict: constrain arguments to their schema despite `strict: false`.
     any_order: arguments may be in another order than in the schema.
     forces: whether forced calls may have a grammar: it allows reasoning, or the model has none.
+    reasoning: the markers of the reasoning that each grammar must let pass, by `after_reasoning`;
+        None if the engine does that, or the model has none.
     standardize: as for `build_guided_decoding`.
     """
 
@@ -208,6 +211,7 @@ class CallPolicy:
     strict: bool = False
     any_order: bool = False
     forces: bool = True
+    reasoning: ReasoningTags | None = None
     standardize: Standardize = standardize
 
     @property
@@ -295,16 +299,21 @@ _GAP: JsonObject = {"type": "regex", "pattern": "\\n{0,2}"}
 class ReasoningTags(NamedTuple):
     """The markers around reasoning: text follows each of `begins`, then one of `ends`.
 
-    decided: whether a model reasons is known before its first token.
+    decided: whether a model reasons is known before its first token. content: the text between
+        reasoning and content.
     """
 
     begins: tuple[str, ...]
     ends: tuple[str, ...]
     decided: bool
+    content: str = ""
 
 
 def read_reasoning_tags(format_: Format) -> ReasoningTags | None:
-    """Return the markers of a format; None if its reasoning has headers or is not text."""
+    """Return the texts around a format's reasoning; None if no text begins it."""
+    if format_.thought is not None:
+        begin, end, content = format_.thought
+        return ReasoningTags((begin,), (end,), decided=False, content=content)
     states = format_.states
     outside = {State.IGNORED} & {format_.initial_state}
     begins = [*_lead_to(format_, *(outside or {State.START}), State.REASONING)]
@@ -344,11 +353,22 @@ def after_reasoning(
         for begin in begins
     ]
     either = reasoned[0] if len(reasoned) == 1 else {"type": "or", "elements": reasoned}
-    before: JsonObject = {"type": "sequence", "elements": [either, _GAP]}
+    is_content = tags.content and not guided_decoding.get("structural_tag")
+    content = [{"type": "const_string", "value": tags.content}] if is_content else []
+    before: JsonObject = {"type": "sequence", "elements": [either, _GAP, *content]}
     if not opened:
         before = {"type": "optional", "content": before}
     whole = {"type": "sequence", "elements": [before, answer]}
     return {"structural_tag": {"type": "structural_tag", "format": whole}}
+
+
+_KINDS = frozenset({"json", "regex", "grammar", "choice", "structural_tag"})
+
+
+def read_schema(schema: object) -> object:
+    """Return a schema, given as JSON or text, as JSON; {} for true, which accepts everything."""
+    read = msgspec.json.decode(schema) if isinstance(schema, str) else schema
+    return {} if read is True else read
 
 
 def to_tag_format(guided_decoding: JsonObject) -> JsonObject:
@@ -357,10 +377,14 @@ def to_tag_format(guided_decoding: JsonObject) -> JsonObject:
     guided_decoding: in Dynamo's form, with one constraint.
     Raises `RequestError` for a structural tag of an unknown form.
     """
-    [(kind, value)] = guided_decoding.items()
+    kind, value = next(
+        (kind, value)
+        for kind, value in guided_decoding.items()
+        if kind in _KINDS and value is not None
+    )
     match kind:
         case "json":
-            return {"type": "json_schema", "json_schema": value}
+            return json_value(read_schema(value))
         case "regex":
             return {"type": "regex", "pattern": value}
         case "grammar":

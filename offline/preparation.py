@@ -19,6 +19,7 @@ from ..guided.call_policy import (
     constrains_to_json,
     find_call_format,
     read_reasoning_tags,
+    read_schema,
 )
 from ..guided.guided_request import (
     GUIDED_FIELDS,
@@ -112,19 +113,13 @@ def build_grammar(
     if answer is None:
         return None
     if "json" in answer:
-        answer = {"json": _read_schema(answer["json"])}
+        answer = {"json": read_schema(answer["json"])}
     json_calls = guided.forces_call and constrains_to_json(answer)
     if names.reasoning is None:
         return Grammar(answer, answer, json_calls)
     tags = _find_reasoning(names.reasoning, vocabulary)
     found = after_reasoning(answer, tags, opened=begins_with_reasoning())
     return Grammar(found, answer, json_calls)
-
-
-def _read_schema(schema: object) -> object:
-    """Return a schema, given as JSON or text, as JSON; {} for true, which accepts everything."""
-    read = msgspec.json.decode(schema) if isinstance(schema, str) else schema
-    return {} if read is True else read
 
 
 def _find_policy(names: ParserNames, tokens: Collection[str] = ()) -> CallPolicy:
@@ -253,7 +248,7 @@ class Preparation:
         names = read_names(options)
 
         def begins_with_reasoning() -> bool:
-            return self._parsers(names)(parser_request, prompt.token_ids).in_reasoning
+            return self._parsers(names)(parser_request, prompt.token_ids).continues_reasoning
 
         try:
             return build_grammar(guided, names, self._vocabulary, begins_with_reasoning)

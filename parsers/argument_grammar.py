@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_GRAMMAR_SPACE
 from .format import CALL_STATES, VALUE_STATES, Format, Spelling, State
 from .schema import FunctionSchema, ValueSchema, json_type
 from .swallowed_markup import find_markers
@@ -90,6 +91,16 @@ def repeat(content: JsonObject, least: int, most: int | None) -> JsonObject:
     if not least and most is None:
         return star(content)
     return {"type": "repeat", "min": least, "max": -1 if most is None else most, "content": content}
+
+
+def json_value(schema: object, *, any_order: bool = False) -> JsonObject:
+    """Return the grammar of a JSON value. White space is bounded: models can write it for ever."""
+    return {
+        "type": "json_schema",
+        "json_schema": schema,
+        "any_order": any_order,
+        "max_whitespace_cnt": MAX_GRAMMAR_SPACE,
+    }
 
 
 def either(alternatives: Iterable[JsonObject]) -> JsonObject:
@@ -248,7 +259,7 @@ class ParameterGrammar:
         self._spend(len(text) + self._definitions_bytes)
         outward = _OUTWARD.search(text) is not None
         schema = {} if outward else {**schema, **self._definitions}
-        return {"type": "json_schema", "json_schema": schema, "any_order": self._any_order}
+        return json_value(schema, any_order=self._any_order)
 
     def _split(self, schema: object, depth: int = 0) -> _Split:
         self._spend(self._member_bytes)

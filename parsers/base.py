@@ -112,6 +112,11 @@ class StreamParser(Protocol):
         return 0
 
     @property
+    def continues_reasoning(self) -> bool:
+        """Whether the next token belongs to reasoning, not to a header that may lead to it."""
+        return self.in_reasoning and self.state_name != "HEADER"
+
+    @property
     def state_name(self) -> str:
         """The state of the next text, for display; a linear parser's is from its table."""
         return "reasoning" if self.in_reasoning else "answer"

@@ -8,6 +8,7 @@ Source: transformers 5.18 utils/chat_parsing.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -130,6 +131,23 @@ def describes(name: str, flag: str) -> bool:
     except SetupError:
         return False
     return CALLS in fields if flag == TOOL_CALL_FLAG else not REASONING_FIELDS.isdisjoint(fields)
+
+
+@functools.lru_cache(maxsize=64)
+def reasoning_part(name: str) -> str | None:
+    """Return the name of a description's reasoning and text alone; None if no table holds them.
+
+    With it, a frontend knows whether a prompt has opened the reasoning, and a grammar lets it pass,
+    also where only transformers' own parser reads the calls.
+    """
+    description = msgspec.json.decode(name.removeprefix(PREFIX))
+    for kept in (REASONING_FIELDS | {CONTENT}, REASONING_FIELDS):
+        fields = {field: part for field, part in description["fields"].items() if field in kept}
+        part = name_description({**description, "fields": fields})
+        with contextlib.suppress(SetupError):
+            compile_description(part)
+            return part
+    return None
 
 
 def compile_description(name: str) -> Format:

@@ -20,6 +20,7 @@ from .argument_grammar import (
     exactly,
     fill,
     in_turn,
+    json_value,
     optional,
     split_lines,
     star,
@@ -85,7 +86,7 @@ class Arguments:
         if self._spelling.parameters:
             grammar = LiteralGrammar if self._spelling.literals else ParameterGrammar
             return grammar(self._format, self._spelling, schema, any_order, self._spend).build()
-        return {"type": "json_schema", "json_schema": schema, "any_order": any_order}
+        return json_value(schema, any_order=any_order)
 
     def _spend(self, size: int) -> None:
         """Count `size` bytes of the grammar: a few references can stand for millions of values."""

@@ -192,15 +192,18 @@ def starts_in_reasoning(
     parsers: ParserFactory,
     prompt_token_ids: Sequence[int],
     report: Report = log_failure,
+    *,
+    opened: bool = False,
 ) -> bool:
     """Return whether the first token of an answer to this prompt counts as reasoning.
 
     If the parser cannot be built, report that and return False.
+    opened: a header that may lead to reasoning does not count.
     """
     parser = FallbackParser(
         parsers, params.parser, prompt_token_ids, params.response_id, "degrade", report
     )
-    return parser.in_reasoning
+    return parser.continues_reasoning if opened else parser.in_reasoning
 
 
 def postprocessor(

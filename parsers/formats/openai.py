@@ -52,6 +52,11 @@ OPENAI = Format(
     ),
     separator="\n",
     source="openai/harmony docs/format.md; vllm 0.31 parser/harmony.py",
+    thought=(
+        "<|channel|>analysis<|message|>",
+        "<|end|><|start|>assistant",
+        "<|channel|>final<|message|>",
+    ),
     # The marker that ends a call ends the output.
     spelling=Spelling(
         "<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{arguments}",

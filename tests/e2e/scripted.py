@@ -1,4 +1,7 @@
-"""For vLLM's `--logits-processors`: requests with `SEED` write the answer of a made-up format."""
+"""For vLLM's `--logits-processors`: requests with `SEED` write the answer of a made-up format.
+
+Those with `THINKING_SEED` write its reasoning, and then what they like.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ from vllm import SamplingParams
 from vllm.v1.sample.logits_processor import RequestLogitsProcessor
 
 from tests.clients.scripted import vllm_logits
-from tests.parsers.made_up import ANSWER, SEED
+from tests.parsers.made_up import ANSWER, SEED, THINKING_SEED, THOUGHT
 from tests.support import encode
 
 # The grammar of a strict tool has no white space around a value.
 SCRIPT = encode(ANSWER.replace("> Rome <", ">Rome<") + "<|im_end|>")
+REASONING = encode(THOUGHT)
 
 
 def follow_script(output: list[int], logits: torch.Tensor) -> torch.Tensor:
@@ -20,9 +24,16 @@ def follow_script(output: list[int], logits: torch.Tensor) -> torch.Tensor:
     return vllm_logits.allow(SCRIPT[min(len(output), len(SCRIPT) - 1)], logits)
 
 
+def think(output: list[int], logits: torch.Tensor) -> torch.Tensor:
+    """Return the logits of one row that thinks as scripted."""
+    if len(output) < len(REASONING):
+        return vllm_logits.allow(REASONING[len(output)], logits)
+    return logits
+
+
 class Scripted(vllm_logits.Scripted):
     """Leaves other requests as they are."""
 
     @override
     def new_req_logits_processor(self, params: SamplingParams) -> RequestLogitsProcessor | None:
-        return follow_script if params.seed == SEED else None
+        return {SEED: follow_script, THINKING_SEED: think}.get(params.seed)

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.client import Client
 from tests.e2e.conftest import AUTO_PARSERS, ON_PATH
 from tests.e2e.forked import ForkingStack
-from tests.parsers.made_up import SEED, write_model
+from tests.parsers.made_up import SEED, THINKING_SEED, write_model
 from tools.stack import HUGGINGFACE_FRONTEND
 
 NAME = "described"
@@ -58,18 +58,24 @@ def test_it_streams_reasoning_text_and_a_strict_call(client: Client) -> None:
     assert response.chunks > 10
 
 
+NAMED = {"type": "function", "function": {"name": "set_time"}}
+
+
+@pytest.mark.parametrize("choice", ["required", NAMED], ids=["required", "named"])
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_required_call_holds(client: Client, stream: bool) -> None:
+def test_a_forced_call_follows_the_reasoning(client: Client, stream: bool, choice: Any) -> None:
     response = client.ask(
         QUESTION,
         stream=stream,
-        tool_choice="required",
+        tool_choice=choice,
         parallel_tool_calls=False,
-        max_tokens=300,
+        seed=THINKING_SEED,
+        max_tokens=200,
     )
+    assert response.message["reasoning"] == "Which zone?"
     [call] = response.message["tool_calls"]
     arguments = json.loads(call["arguments"])
     assert arguments["zone"] in ZONES
     assert arguments["days"] in range(10)
-    assert call["name"] in ("get_time", "set_time")
+    assert call["name"] in (("get_time", "set_time") if choice == "required" else ("set_time",))
     assert not response.answer.content

@@ -9,7 +9,7 @@ from backedge.engines.transformers.frontend import HuggingFacePrompts
 from backedge.frontend.chat_model import ChatModel
 from backedge.frontend.prompt_preprocessor import PromptPreprocessor
 from backedge.frontend.prompt_queue import ClientGoneError, PromptQueue
-from backedge.guided.call_policy import CallPolicy
+from backedge.guided.call_policy import CallPolicy, ReasoningTags
 from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.parsers.passthrough import PassthroughParsers
@@ -100,6 +100,25 @@ def test_a_frontend_that_records_draws_for_its_workers(tmp_path):
 def test_a_plain_workers_engine_is_told_of_reasoning_before_a_grammar(fields, required):
     _, (sent,) = answer(OUTPUTS, "qwen3", **fields)
     assert sent.get("require_reasoning") is required
+
+
+@pytest.mark.parametrize("thinks", [True, False])
+def test_a_grammar_begins_with_the_reasoning_that_no_engine_knows(thinks):
+    engine = Engine(OUTPUTS)
+    served = model(engine, "qwen3")
+    served.reasoning = ReasoningTags(("<think>",), ("</think>",), decided=False)
+    fields = {"guided_regex": "a+", "chat_template_kwargs": {"enable_thinking": thinks}}
+
+    async def run():
+        return [chunk async for chunk in served.answer(raw_request(**fields), Context())]
+
+    asyncio.run(run())
+    [sent] = engine.requests
+    assert "require_reasoning" not in sent
+    whole = sent["sampling_options"]["guided_decoding"]["structural_tag"]["format"]
+    before, grammar = whole["elements"]
+    assert grammar == {"type": "regex", "pattern": "a+"}
+    assert before["type"] == ("sequence" if thinks else "optional")
 
 
 def test_options_in_the_metadata_reach_the_worker():

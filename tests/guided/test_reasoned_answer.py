@@ -13,14 +13,19 @@ from backedge.guided.call_policy import (
     read_reasoning_tags,
     to_tag_format,
 )
+from backedge.parsers.base import ParserRequest
+from backedge.parsers.events import join
 from backedge.parsers.formats.catalog import FORMATS
+from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
+
+from tests.parsers.event_outcome import join_outcome
 
 xgrammar = pytest.importorskip("xgrammar")
 testing = pytest.importorskip("xgrammar.testing")
 
 REASONING = {format_.name: format_ for format_ in FORMATS if format_.parses_reasoning}
-# Formats whose messages have headers, or whose reasoning has no marker of its own.
-WITHOUT_TAGS = {"beam", "inkling", "kimi_k3", "minimax_m2_append_think", "muse_glimmer", "openai"}
+# Reasoning without a marker that begins it.
+WITHOUT_TAGS = {"minimax_m2_append_think"}
 TAGS = ReasoningTags(("<think>",), ("</think>",), decided=False)
 OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 LEGACY = {
@@ -58,7 +63,21 @@ def accepts(guided: dict[str, Any], text: str) -> bool:
 def test_which_formats_have_tags() -> None:
     without = {name for name, format_ in REASONING.items() if read_reasoning_tags(format_) is None}
     assert without == WITHOUT_TAGS
-    assert len(REASONING) >= 3 * len(without)
+
+
+@pytest.mark.parametrize("answer", ['{"a": 1}', "[1, 2]"])
+@pytest.mark.parametrize("name", sorted(REASONING.keys() - WITHOUT_TAGS))
+def test_what_the_grammar_lets_pass_is_read_as_reasoning(name: str, answer: str) -> None:
+    tags = read_reasoning_tags(REASONING[name])
+    assert tags is not None
+    parsers = LinearParsers(None, REASONING[name], Vocabulary())
+    for gap in ("", "\n\n"):
+        parser = parsers(ParserRequest(), [])
+        begin = "" if parser.continues_reasoning else tags.begins[0]
+        text = f"{begin}Hm.{tags.ends[0]}{gap}{tags.content}"
+        events = [event for character in text + answer for event in parser.feed(character, [0])]
+        outcome = join_outcome(join([*events, *parser.finish()]))
+        assert (outcome.reasoning, (outcome.content or "").strip()) == ("Hm.", answer)
 
 
 @pytest.mark.parametrize("name", sorted(REASONING.keys() - WITHOUT_TAGS))
@@ -67,13 +86,13 @@ def test_what_a_model_of_the_format_writes(name: str) -> None:
     assert tags is not None
     begin, end = tags.begins[0], tags.ends[0]
     opened = after_reasoning({"choice": ["yes"]}, tags, opened=True)
-    assert accepts(opened, f"It, or {{not}}?{end}\n\nyes")
+    assert accepts(opened, f"It, or {{not}}?{end}\n\n{tags.content}yes")
     assert not accepts(opened, f"It{end}no")
     assert not accepts(opened, "yes")
     free = after_reasoning({"choice": ["yes"]}, tags, opened=False)
-    assert accepts(free, f"{begin}It{end}yes") is not tags.decided
+    assert accepts(free, f"{begin}It{end}{tags.content}yes") is not tags.decided
     assert accepts(free, "yes")
-    assert not accepts(free, f"{begin}It{end}")
+    assert not accepts(free, f"{begin}It{end}{tags.content}")
     assert not accepts(free, "no")
 
 
@@ -85,6 +104,11 @@ def test_each_constraint(guided: dict[str, Any], good: str, bad: str) -> None:
     for before in ("", "<think>x</think>", "<think>\nx\n</think>\n\n"):
         assert accepts(reasoned, before + good)
         assert not accepts(reasoned, before + bad)
+
+
+def test_a_schema_as_text_and_its_white_space_are_read() -> None:
+    guided = {"json": '{"type": "integer"}', "whitespace_pattern": " *"}
+    assert accepts(after_reasoning(guided, TAGS, opened=True), "x</think>5")
 
 
 def test_tags_of_the_older_form() -> None:

@@ -111,7 +111,7 @@ BAD: list[tuple[GenerationOptions, dict[str, Any], str]] = [
         "tools[0].function.parameters",
     ),
     (
-        GenerationOptions(message=True, reasoning_parser="openai"),
+        GenerationOptions(message=True, reasoning_parser="minimax_m2_append_think"),
         {"response_format": JSON_SCHEMA},
         "reasoning_parser",
     ),

@@ -12,8 +12,8 @@ from backedge.parsers.response_template import name_description
 from tests.parsers.families.family import function
 from tests.support import TINY_MODEL
 
-# Requests with this seed get `ANSWER` from tests/e2e/scripted.py.
-SEED = 27
+# Requests with these seeds get `ANSWER` or `THOUGHT` from tests/e2e/scripted.py.
+SEED, THINKING_SEED = 27, 28
 TOOL = function("get_time", zone="string", days="integer")
 CALL = {"name": "{name}", "arguments": "{content}"}
 # Text outside its messages is dropped.
@@ -32,8 +32,9 @@ MADE_UP: dict[str, Any] = {
         },
     },
 }
+THOUGHT = "<|muse|>Which zone?<|hush|>\n"
 ANSWER = (
-    "<|muse|>Which zone?<|hush|>\n<|say|>A moment.<|hush|>\n<|act|>get_time<|with|>"
+    f"{THOUGHT}<|say|>A moment.<|hush|>\n<|act|>get_time<|with|>"
     "<arg zone> Rome </arg>\n<arg days>3</arg><|hush|> rest"
 )
 # The end of a call takes twice as long to miss for each "x" of it.

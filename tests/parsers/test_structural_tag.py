@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backedge.base.limits import MAX_GRAMMAR_SPACE
+from backedge.guided.call_policy import after_reasoning, read_reasoning_tags
 from backedge.parsers.events import ToolCallCut, ToolCallMalformed
 from backedge.parsers.format import State
 from backedge.parsers.formats.catalog import FORMATS
@@ -86,12 +88,19 @@ DECLARED_TOOLS = [
 every_format = pytest.mark.parametrize("name", sorted(SPELT))
 
 
-@functools.cache
-def compile_tag(name: str, forced: bool, single: bool = False, slip: bool = False) -> Any:
+def derive(name: str, forced: bool, single: bool = False, slip: bool = False) -> Any:
     tools = [tool["function"] for tool in (SLIP_TOOLS if slip else TOOLS)]
     schemas = [(tool["name"], tool["parameters"]) for tool in tools]
-    tag = build_tag(SPELT[name], schemas, forced=forced, single=single, any_order=not slip)
+    return build_tag(SPELT[name], schemas, forced=forced, single=single, any_order=not slip)
+
+
+def compile_json(tag: Any) -> Any:
     return None if tag is None else xgrammar.Grammar.from_structural_tag(json.dumps(tag))
+
+
+@functools.cache
+def compile_tag(name: str, forced: bool, single: bool = False, slip: bool = False) -> Any:
+    return compile_json(derive(name, forced, single, slip))
 
 
 def write(name: str, content: str, *calls: Invocation) -> str:
@@ -130,6 +139,23 @@ HI = ("write", {"path": "a", "text": "hi"})
 def test_reasoning_before_a_call_is_free(name: str) -> None:
     text = "<think>\nA call, {or} not? [x] </think>\n\n" + write(name, "", HI)
     assert accepts(compile_tag(name, forced=False), text)
+
+
+@pytest.mark.parametrize("name", sorted(n for n, f in SPELT.items() if f.parses_reasoning))
+def test_a_forced_call_follows_the_reasoning(name: str) -> None:
+    format_ = SPELT[name]
+    tags = read_reasoning_tags(format_)
+    assert tags is not None
+    guided = {"structural_tag": derive(name, forced=True)}
+    thought, call = f"Hm.{tags.ends[0]}", write(name, "", HI)
+    text = tags.begins[0] + thought + call
+    free = after_reasoning(guided, tags, opened=False)["structural_tag"]
+    opened = after_reasoning(guided, tags, opened=True)["structural_tag"]
+    assert accepts(compile_json(free), text) is not tags.decided
+    assert accepts(compile_json(opened), thought + call)
+    outcome = join_outcome(parse(format_, TOOLS, text + LAST.get(name, ""), reasons=True))
+    assert (outcome.reasoning, outcome.content) == ("Hm.", None)
+    assert [(call.name, call.arguments) for call in outcome.calls] == [HI]
 
 
 @every_format
@@ -181,6 +207,19 @@ def test_a_slip_is_refused_unless_it_means_the_same(name: str) -> None:
         else:
             refused += 1
     assert refused > 20
+
+
+@every_format
+def test_no_grammar_of_json_has_white_space_without_end(name: str) -> None:
+    tag = build_tag(SPELT[name], list(DECLARED.items()), forced=True)
+    waiting: list[Any] = [tag]
+    for part in waiting:
+        if isinstance(part, dict) and part.get("type") == "json_schema":
+            schema = part["json_schema"]
+            is_scalar = schema.get("type") in ("integer", "number", "string", "boolean", "null")
+            assert is_scalar or part["max_whitespace_cnt"] == MAX_GRAMMAR_SPACE, part
+        elif isinstance(part, dict | list):
+            waiting += part.values() if isinstance(part, dict) else part
 
 
 @every_format

@@ -201,8 +201,9 @@ class LiteralReader:
         return ast.literal_eval(word) if word[0] in "\"'TFN" else json.loads(word)
 
 
-def parse(format_: Format, tools: Any, text: str) -> list[Event]:
-    """Return the events of an answer."""
-    parsers = linear_parsers(ParserNames(format_.name), Vocabulary())
+def parse(format_: Format, tools: Any, text: str, *, reasons: bool = False) -> list[Event]:
+    """Return the events of an answer. reasons: the format parses its reasoning, too."""
+    names = ParserNames(format_.name, format_.name if reasons else None)
+    parsers = linear_parsers(names, Vocabulary())
     parser = parsers(ParserRequest(tools=tools, tool_choice="auto"), [])
     return join([event for char in text for event in parser.feed(char)] + parser.finish())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ pytest.importorskip("xgrammar")
 
 from backedge.offline import GenerationEngine, ModelLoadConfig
 
-from benchmarks.forced_calls import measure, write_model
+from benchmarks.forced_calls import Model, measure, write_model
 
 # JSON and values in tags, literals of Python, objects with marks around strings.
 FORMATS = ("hermes", "qwen3_coder", "pythonic", "gemma4")
@@ -26,6 +27,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GenerationEngin
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_each_call_is_read_and_valid(engine: GenerationEngine, name: str) -> None:
-    [row] = measure(engine, "hf", [name], schemas=2, tokens=80)
-    assert row.invalid == []
+    model = Model(Path(engine.config.model))
+    [row] = measure(engine, model, [name], schemas=2, tokens=80)
+    assert (row.invalid, row.unequal) == ([], 0)
     assert row.valid == row.calls > 0

@@ -8,6 +8,7 @@ import pytest
 from backedge.frontend.model_builder import read_call_policy
 from backedge.guided.call_policy import ANY_OBJECT, admits_only_empty_object
 from backedge.parsers.base import ParserNames
+from backedge.parsers.response_template import name_description
 from dynamo.common.utils import guided_json
 from dynamo.frontend.structural_tag_policy import (
     effective_tool_strict,
@@ -17,9 +18,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.frontend.chat_requests import NAMED, PARAMETERS, TOOL, chat_request
+from tests.parsers.made_up import ENDLESS_NAME, MADE_UP
 
 ON: dict[str, Any] = {"structural_tag": {"scope": "always", "schema": "auto"}}
 HOLDS_BACK = {"runtime_data": {"tool_call_structural_tag_excludes_reasoning": True}}
+BEGINS = {"runtime_data": {"tool_call_structural_tag_excludes_reasoning": False}}
+DESCRIBED = name_description(MADE_UP)
 EDGES = {"json": {"type": "array"}}
 
 
@@ -36,7 +40,10 @@ FORCED = [
     ("qwen3", ON, None, False),
     ("qwen3", ON, "vllm", False),
     ("qwen3", ON | HOLDS_BACK, "vllm", True),
+    ("qwen3", ON | BEGINS, "vllm", True),
+    ("minimax_m2_append_think", ON | BEGINS, "vllm", False),
     ("qwen3", ON, "sglang", True),
+    (DESCRIBED, ON, None, True),
     (None, {}, "vllm", False),
     (None, {"structural_tag": None}, "vllm", False),
 ]
@@ -52,6 +59,26 @@ def test_forced_calls_leave_room_for_reasoning(
     assert (found == EDGES) is not tagged
     assert found is not None
     assert ("structural_tag" in found) is tagged
+
+
+# reasoning parser, card: the markers of the reasoning that grammars let pass
+PASSED = [
+    (None, ON | BEGINS, None),
+    ("qwen3", ON, None),
+    ("qwen3", ON | HOLDS_BACK, None),
+    ("qwen3", ON | BEGINS, "<think>"),
+    (DESCRIBED, {}, "<|muse|>"),
+    (DESCRIBED, HOLDS_BACK, None),
+    (ENDLESS_NAME, ON, "<|muse|>"),
+]
+
+
+@pytest.mark.parametrize(("reasoning", "card", "begin"), PASSED)
+def test_a_grammar_lets_reasoning_pass_where_no_engine_does(
+    reasoning: str | None, card: dict[str, Any], begin: str | None
+) -> None:
+    tags = read_call_policy(card, ParserNames(None, reasoning), "vllm").reasoning
+    assert (tags is not None and tags.begins[0].strip()) == (begin or False)
 
 
 @pytest.mark.parametrize("reasoning", [None, "qwen3"])
