@@ -167,7 +167,7 @@ class Model:
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._ids = self.tokenizer.get_vocab(with_added_tokens=True)
 
-    def bias(self, name: str, reasoning: str | None) -> dict[int, float]:
+    def bias(self, name: str, reasoning: str | None) -> dict[int | str, float]:
         """Return what makes markers of a format their tokens, and ends reasoning soon.
 
         A model that spells them with other tokens is not understood, and random weights do.
@@ -175,7 +175,7 @@ class Model:
         tables = [f for f in FORMATS if name in (f.name, *f.aliases)]
         thoughts = reasoning_format(reasoning) if reasoning else None
         markers = set[str]().union(*map(list_markers, [*tables, *filter(None, [thoughts])]))
-        spelt = {
+        spelt: dict[int | str, float] = {
             token: -30.0
             for text, token in self._ids.items()
             if any(marker != text and marker.startswith(text) for marker in markers)
@@ -186,8 +186,10 @@ class Model:
 
     def stream(self, request: TextGenerationRequest, token_ids: Sequence[int]) -> ParsedText:
         """Return the answer's reasoning, content and calls, parsed token by token."""
-        options = request.options
-        parser = ParserRequest(tools=list(request.tools), tool_choice=request.tool_choice)
+        options = request.options or GenerationOptions()
+        parser = ParserRequest(
+            tools=list(request.tools or ()), tool_choice=request.tool_choice or "auto"
+        )
         params = PostprocessParams(
             response_id="r", created=0, model="m", prompt_length=0, parser=parser
         )
@@ -217,9 +219,8 @@ def ask(
     own = reasoning_format(name)
     tool = {"type": "function", "function": {"name": "do_it", "parameters": schema, "strict": True}}
     named = {"type": "function", "function": {"name": "do_it"}}
-    for choice, reasoning in itertools.product(
-        ("required", named), (None, name if own else "qwen3")
-    ):
+    choices: tuple[str | JsonObject, ...] = ("required", named)
+    for choice, reasoning in itertools.product(choices, (None, name if own else "qwen3")):
         yield TextGenerationRequest(
             prompt="Go on.",
             tools=[tool, OTHER],
