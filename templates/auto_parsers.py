@@ -34,6 +34,7 @@ from ..parsers.format import Format
 from ..parsers.parser_lookup import find_formats, tool_format
 from ..parsers.response_template import (
     DESCRIBED,
+    PREFIX,
     describes,
     find_table,
     name_description,
@@ -105,7 +106,7 @@ def resolve_auto(
     if reasoning == AUTO:
         detection = detect_reasoning(evidence, _model_tools(tool_call, evidence))
         reasoning = _take(REASONING_FLAG, model, detection, known(REASONING_FLAG), own)
-    return ParserNames(tool_call, reasoning)
+    return _complete(ParserNames(tool_call, reasoning))
 
 
 def asks_model(names: ParserNames) -> bool:
@@ -118,10 +119,20 @@ def resolve_described(names: ParserNames, folder: str | Path) -> ParserNames:
     if DESCRIBED not in (names.tool_call, names.reasoning):
         return names
     own = read_description(folder)
-    return ParserNames(
-        _describe(TOOL_CALL_FLAG, names.tool_call, own),
-        _describe(REASONING_FLAG, names.reasoning, own),
+    return _complete(
+        ParserNames(
+            _describe(TOOL_CALL_FLAG, names.tool_call, own),
+            _describe(REASONING_FLAG, names.reasoning, own),
+        )
     )
+
+
+def _complete(names: ParserNames) -> ParserNames:
+    """Return `names` with the reasoning of a description of calls, which reads all of an answer."""
+    own = names.tool_call
+    if names.reasoning is None and own is not None and own.startswith(PREFIX):
+        return ParserNames(own, own if describes(own, REASONING_FLAG) else None)
+    return names
 
 
 def read_description(folder: str | Path) -> str | None:

@@ -147,6 +147,15 @@ def test_a_described_format(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     assert "<|muse|>" in format_.states[State.CONTENT]
 
 
+@pytest.mark.parametrize("name", ["auto", "template"])
+def test_a_description_of_calls_reads_all_of_an_answer(tmp_path: Path, name: str) -> None:
+    model = write_description(tmp_path, MADE_UP)
+    found = resolve_auto(ParserNames(name), model)
+    assert found.reasoning == found.tool_call == name_description(MADE_UP)
+    found = resolve_auto(ParserNames(name, "qwen3"), model)
+    assert found.reasoning == "qwen3"
+
+
 def test_a_description_that_no_table_holds(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
