@@ -99,7 +99,7 @@ OTHER: JsonObject = {
 }
 
 
-# What models write as one token.
+# Markers that are one token.
 TOKEN = re.compile(r"<[^<>\n=\"']+>|\[[A-Z_/]+\]")
 
 
@@ -161,7 +161,7 @@ ParsedText = tuple[str, str, list[tuple[str, str]]]
 
 
 class Model:
-    """What rows need of the model's tokenizer."""
+    """The model's tokenizer, with the biases and parsers of rows."""
 
     def __init__(self, folder: Path) -> None:
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

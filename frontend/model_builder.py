@@ -195,7 +195,7 @@ class StructuralTagOptions(msgspec.Struct):
 
 
 class EngineData(msgspec.Struct):
-    """What vLLM's workers tell of their grammars; None for other workers."""
+    """The facts about grammars that vLLM's workers publish; None for other workers."""
 
     tool_call_structural_tag_excludes_reasoning: object = None
 
