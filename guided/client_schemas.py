@@ -25,6 +25,7 @@ from ..base.json_schema import (
 )
 from ..base.json_types import JsonObject, is_deeper
 from ..base.limits import MAX_GROUPS, MAX_PATTERN_CHARACTERS, MAX_SCHEMA_DEPTH, MAX_SUBSCHEMAS
+from ..base.ranges import INT_32
 
 # Deeper schemas are not rewritten; no validator reads them.
 MAX_DEPTH = 128
@@ -100,6 +101,8 @@ def _rewrite(word: str, value: object, newest: bool, depth: int) -> object:
         return _rewrite_type(value)
     if word == "required":
         return None if isinstance(value, bool) else value
+    if word in _COUNTS and isinstance(value, int):
+        return min(value, INT_32)  # xgrammar refuses larger ones
     if word not in _HOLDERS:
         return value
     return replace_nested(
@@ -129,6 +132,10 @@ _HOLDERS = {
     for word, holds in HOLDERS_BEFORE_2020.items()
     if word not in ("dependencies", "contentSchema")
 }
+_COUNTS = frozenset(
+    "minLength maxLength minItems maxItems minProperties maxProperties minContains "
+    "maxContains".split()
+)
 # Keywords that are dropped if null.
 _NEVER_NULL = frozenset(_HOLDERS).union(
     "type required enum pattern format title description $schema minimum maximum "
@@ -332,13 +339,7 @@ KEYWORDS: Mapping[str, _Rule] = {
     "pattern": _Rule(_is_pattern, _PATTERN),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _NUMBER),
     **dict.fromkeys(("uniqueItems", "readOnly", "writeOnly", "deprecated"), _BOOL),
-    **dict.fromkeys(
-        (
-            "minLength maxLength minItems maxItems minProperties maxProperties minContains "
-            "maxContains".split()
-        ),
-        _COUNT,
-    ),
+    **dict.fromkeys(_COUNTS, _COUNT),
     **dict.fromkeys(
         (
             "$schema $id $ref $anchor $dynamicRef $dynamicAnchor $comment title "
