@@ -110,7 +110,7 @@ def test_no_schema_is_refused_and_each_has_arguments() -> None:
 
 def change(drawn: random.Random, value: Any) -> Any:
     """Return arguments with one member dropped, or of another value."""
-    others = (None, True, "zz", -(10**15), 0.125, [], [1, "x"])
+    others: tuple[Any, ...] = (None, True, "zz", -(10**15), 0.125, [], [1, "x"])
     if isinstance(value, dict) and value and drawn.random() < 0.8:
         key = drawn.choice([*value])
         rest = {name: part for name, part in value.items() if name != key}
