@@ -152,7 +152,7 @@ async def send(load: Load) -> Outcome:
 
 
 def _options(load: Load) -> JsonObject:
-    options: JsonObject = {"stream": load.stream}
+    options: JsonObject = {"stream": load.stream, "temperature": 0}
     if load.stream:
         options["stream_options"] = {"include_usage": True}
     if load.max_tokens:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.e2e import test_requests
-from tests.e2e.client import HTTP, Client, ask_transcripts
-from tests.e2e.completion_cases import LETTERS
+from tests.e2e.client import Client, ask_transcripts
 from tests.e2e.conftest import VLLM_PARSERS, describe_kv_events
 from tests.e2e.test_requests import requests_of_any_worker
+from tests.e2e.test_sglang import as_sglang
 from tests.e2e.test_sglang_kv_routing import PAGE
-from tests.e2e.test_sidecar import FEW, WAITS, check_overlap
-from tests.e2e.test_transcripts import ALL, STREAMED, as_dynamo_folds
+from tests.e2e.test_sidecar import FEW, REFUSED, WAITS, check_overlap, check_refusals
+from tests.e2e.test_transcripts import ALL, STREAMED, check, check_tokens
 from tests.pairwise import WHOLE
 from tests.support import TRANSCRIPTS, Transcript
 from tools.stack import GRPC_SERVER, HUGGINGFACE_FRONTEND, MODEL_NAME, Process, Stack, free_port
@@ -47,9 +47,12 @@ def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 def test_gives_exactly_the_transcript(
     frontend: Process, stream: bool, transcript: Transcript
 ) -> None:
-    message = ask_transcripts(frontend, MODEL_NAME)[transcript["id"], stream].result().message
-    expected = transcript["expect"]
-    assert message == (expected if stream else as_dynamo_folds(expected))
+    response = ask_transcripts(frontend, MODEL_NAME)[transcript["id"], stream].result()
+    check(response, transcript, stream=stream, spell_tools=as_sglang)
+
+
+def test_the_engine_gives_the_transcripts_token_for_token(frontend: Process) -> None:
+    check_tokens(frontend, MODEL_NAME)
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -82,7 +85,6 @@ def test_the_router_knows_the_engines_cache(frontend: Process) -> None:
 
 
 def test_what_the_protocol_cannot_say_is_refused(frontend: Process) -> None:
-    body = {"model": MODEL_NAME, "prompt": LETTERS, "max_tokens": 5, "seed": 1}
-    response = HTTP.post(frontend.url + "/v1/completions", json=body, timeout=60)
-    assert response.status_code == 400
-    assert "seed" in response.text
+    others = {named: fields for named, fields in REFUSED.items() if "seed" not in fields}
+    any_seed = {"`sampling_options.seed` ": {"seed": 1}}
+    check_refusals(frontend.url, MODEL_NAME, others | any_seed)

@@ -23,9 +23,11 @@ from tests.e2e import test_requests
 from tests.e2e.client import HTTP, Answer, Client, add_delta, ask_transcripts, build_request
 from tests.e2e.completion_cases import CASES, LETTERS, ask
 from tests.e2e.conftest import BACKEDGE_MODEL, VLLM_PARSERS, Fleet, describe_kv_events
+from tests.e2e.test_bad_requests import read_refusal
 from tests.e2e.test_kv_routing import BLOCK, OVERLAP, PREFIXES, TAIL
 from tests.e2e.test_requests import ask_prompt_logprobs, requests_of_any_worker
-from tests.e2e.test_transcripts import ALL, STREAMED, as_dynamo_folds
+from tests.e2e.test_transcripts import ALL, STREAMED, check, check_tokens
+from tests.engines.frontends.bad_requests import USER
 from tests.pairwise import WHOLE
 from tests.support import TRANSCRIPTS, Transcript
 from tools.stack import (
@@ -112,9 +114,12 @@ def routing(
 def test_gives_exactly_the_transcript(
     fleet: Fleet, pairs: list[Pair], stream: bool, transcript: Transcript
 ) -> None:
-    message = ask_transcripts(fleet.frontend, SIDECAR)[transcript["id"], stream].result().message
-    expected = transcript["expect"]
-    assert message == (expected if stream else as_dynamo_folds(expected))
+    response = ask_transcripts(fleet.frontend, SIDECAR)[transcript["id"], stream].result()
+    check(response, transcript, stream=stream)
+
+
+def test_the_engine_gives_the_transcripts_token_for_token(fleet: Fleet, pairs: list[Pair]) -> None:
+    check_tokens(fleet.frontend, SIDECAR)
 
 
 # Dynamo ends a response of its interface with the first `finish_reason`, so several choices are not
@@ -203,12 +208,35 @@ def test_options_reach_the_engine(fleet: Fleet, pairs: list[Pair], name: str) ->
     assert answers[0] == answers[1] != answers[2]
 
 
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+# The text that names the field, and a request that the protocol cannot say.
+REFUSED: dict[str, dict[str, Any]] = {
+    "`seed` ": {"seed": 1 << 40},
+    "`stop_conditions.max_thinking_tokens` ": {"thinking_token_budget": 5},
+    "`sampling_options.guided_decoding.whitespace_pattern` ": {
+        "guided_json": POINT,
+        "guided_whitespace_pattern": " ",
+    },
+    "`length_penalty`": {"length_penalty": 0.5},  # Dynamo's HTTP layer knows it no more
+    "`prompt_embeds` ": {"prompt": LETTERS, "prompt_embeds": "A" * 160},
+    "": {"messages": [{"role": "user", "content": [IMAGE]}]},
+}
+
+
+def check_refusals(url: str, model: str, refused: dict[str, dict[str, Any]]) -> None:
+    """Check that each request is a 400 that names the field, streamed and whole."""
+    for named, fields in refused.items():
+        path = "completions" if "prompt" in fields else "chat/completions"
+        body = {"model": model, **({} if "prompt" in fields else {"messages": [USER]}), **fields}
+        for stream in (True, False):
+            status, message = read_refusal(
+                HTTP.post(f"{url}/v1/{path}", json={**body, "stream": stream})
+            )
+            assert (status, named in message) == (400, True), (fields, stream, message)
+
+
 def test_what_the_protocol_cannot_say_is_refused(fleet: Fleet, pairs: list[Pair]) -> None:
-    body = {"model": SIDECAR, "prompt": LETTERS, "max_tokens": 5, "seed": 1 << 40}
-    response = HTTP.post(fleet.frontend.url + "/v1/completions", json=body, timeout=60)
-    assert response.status_code == 400
-    assert "seed" in response.text
-    assert "gRPC" in response.text
+    check_refusals(fleet.frontend.url, SIDECAR, REFUSED)
 
 
 def test_the_router_knows_the_engines_caches(routing: Process) -> None:

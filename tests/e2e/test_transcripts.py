@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from tests.e2e.client import Client, Response, ask_all, ask_transcripts
 from tests.e2e.conftest import BACKEDGE_MODEL, PLAIN_MODEL, Fleet
 from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript, encode, tiny_tokenizer
+from tools.stack import Process
 
 ALL = pytest.mark.parametrize(
     "transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"]
@@ -106,25 +106,22 @@ def test_gives_exactly_the_transcript(
     check(response, transcript, stream=stream)
 
 
-@pytest.fixture(scope="module")
-def unlimited(fleet: Fleet) -> dict[str, Future[Response]]:
-    """The answers with token ids, without the transcripts' own stops and limits."""
-    client = Client(fleet.frontend.url, BACKEDGE_MODEL)
+def check_tokens(frontend: Process, model: str) -> None:
+    """Assert that the engine gives each transcript token for token, without stops and limits."""
+    client = Client(frontend.url, model)
     fields: dict[str, Any] = {"extra_body": {"nvext": {"extra_fields": ["completion_token_ids"]}}}
-    return ask_all(
+    answers = ask_all(
         {
             name: functools.partial(client.ask, transcript, stop=None, max_tokens=None, **fields)
             for name, transcript in TRANSCRIPTS.items()
         }
     )
+    for name, answer in answers.items():
+        assert answer.result().token_ids == encode(TRANSCRIPTS[name]["output"]), name
 
 
-@ALL
-def test_the_engine_gives_the_transcript_token_for_token(
-    unlimited: dict[str, Future[Response]], transcript: Transcript
-) -> None:
-    response = unlimited[transcript["id"]].result()
-    assert response.token_ids == encode(transcript["output"])
+def test_the_engine_gives_the_transcripts_token_for_token(fleet: Fleet) -> None:
+    check_tokens(fleet.frontend, BACKEDGE_MODEL)
 
 
 ATTEMPTS = 4
