@@ -17,6 +17,7 @@ from ...base.json_types import JsonObject
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import Kind, reasoning_format
+from ...parsers.response_template import PREFIX
 from ...templates.auto_parsers import name_for_engine
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ...worker import flags
@@ -168,9 +169,10 @@ def engine_part(arguments: argparse.Namespace) -> argparse.Namespace:
     name = getattr(arguments, "reasoning_parser", None)
     format_ = reasoning_format(name) if name else None
     known = known_names(REASONING_FLAG)
-    if format_ is None or name in known:
+    is_described = name is not None and name.startswith(PREFIX)
+    if (format_ is None and not is_described) or name in known:
         return arguments
-    engines = name_for_engine(format_, known)
+    engines = "" if format_ is None else name_for_engine(format_, known)
     own = engines if engines in known else ""
     return argparse.Namespace(**{**vars(arguments), "reasoning_parser": own})
 

@@ -45,7 +45,7 @@ def test_what_a_request_has_parsed(
 
 
 class ReasoningParser(PassthroughParser):
-    token_aligned, in_reasoning, reasoning_tokens = True, True, 3
+    token_aligned, in_reasoning, reasoning_tokens, dropped_calls = True, True, 3, 0
 
     def reads_together(self, token_ids: Any) -> bool:
         return len(token_ids) == 2

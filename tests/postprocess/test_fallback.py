@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 class Parser:
     """Answers each text by itself; holds back what begins with "_", raises at "!"."""
 
-    token_aligned, in_reasoning, reasoning_tokens = True, True, 3
+    token_aligned, in_reasoning, reasoning_tokens, dropped_calls = True, True, 3, 0
 
     def reads_together(self, token_ids):
         return False

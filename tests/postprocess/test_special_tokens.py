@@ -10,7 +10,7 @@ SPECIAL = 7
 
 
 class Scripted:
-    token_aligned, in_reasoning, reasoning_tokens = True, False, 0
+    token_aligned, in_reasoning, reasoning_tokens, dropped_calls = True, False, 0, 0
 
     def __init__(self, events):
         self.events = events

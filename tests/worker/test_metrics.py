@@ -247,6 +247,7 @@ class RaisesAt:
             token_aligned=True,
             in_reasoning=False,
             reasoning_tokens=0,
+            dropped_calls=0,
             reads_together=lambda token_ids: len(token_ids) == 1,
             feed=feed_or_raise,
             finish=parser.finish,

@@ -26,6 +26,7 @@ from vllm.v1.engine import EngineCoreOutput, EngineCoreRequest, FinishReason
 from vllm.v1.engine.output_processor import OutputProcessor, RequestOutputCollector
 from vllm.v1.engine.parallel_sampling import ParentRequest
 
+from tests.parsers.made_up import ENDLESS_NAME
 from tests.support import TINY_MODEL
 
 SETTINGS = flags.WorkerSettings()
@@ -105,6 +106,7 @@ ENGINES_PART = [
     ("qwen3", "qwen3"),
     ("deepseek-r1", "deepseek_r1"),  # SGLang's name
     ("apertus", ""),  # a format that vLLM has no parser for
+    (ENDLESS_NAME, ""),  # a description that no table holds
     ("nope", "nope"),  # nobody's, which vLLM refuses
     ("", ""),
 ]

@@ -55,7 +55,7 @@ class Parsers:
 
 
 class Parser:
-    token_aligned, in_reasoning, reasoning_tokens = True, False, 0
+    token_aligned, in_reasoning, reasoning_tokens, dropped_calls = True, False, 0, 0
 
     def __init__(self, parsers):
         self.parsers = parsers
