@@ -19,7 +19,7 @@ import msgspec
 
 from ..base.errors import RequestError
 from ..base.json_types import JsonObject
-from ..parsers.argument_grammar import json_value
+from ..parsers.argument_grammar import exactly, json_value
 from ..parsers.base import ParserNames
 from ..parsers.format import Format, State
 from ..parsers.linear_parsers import spell_markers
@@ -299,21 +299,22 @@ _GAP: JsonObject = {"type": "regex", "pattern": "\\n{0,2}"}
 class ReasoningTags(NamedTuple):
     """The markers around reasoning: text follows each of `begins`, then one of `ends`.
 
-    decided: whether a model reasons is known before its first token. content: the text between
-        reasoning and content.
+    decided: whether a model reasons is known before its first token. after: the text after the end.
+    content: the text after that, before content.
     """
 
     begins: tuple[str, ...]
     ends: tuple[str, ...]
     decided: bool
+    after: str = ""
     content: str = ""
 
 
 def read_reasoning_tags(format_: Format) -> ReasoningTags | None:
     """Return the texts around a format's reasoning; None if no text begins it."""
     if format_.thought is not None:
-        begin, end, content = format_.thought
-        return ReasoningTags((begin,), (end,), decided=False, content=content)
+        begin, end, after, content = format_.thought
+        return ReasoningTags((begin,), (end,), decided=False, after=after, content=content)
     states = format_.states
     outside = {State.IGNORED} & {format_.initial_state}
     begins = [*_lead_to(format_, *(outside or {State.START}), State.REASONING)]
@@ -354,8 +355,13 @@ def after_reasoning(
     ]
     either = reasoned[0] if len(reasoned) == 1 else {"type": "or", "elements": reasoned}
     is_content = tags.content and not guided_decoding.get("structural_tag")
-    content = [{"type": "const_string", "value": tags.content}] if is_content else []
-    before: JsonObject = {"type": "sequence", "elements": [either, _GAP, *content]}
+    parts = [
+        either,
+        *([exactly(tags.after)] if tags.after else ()),
+        _GAP,
+        *([exactly(tags.content)] if is_content else ()),
+    ]
+    before: JsonObject = {"type": "sequence", "elements": parts}
     if not opened:
         before = {"type": "optional", "content": before}
     whole = {"type": "sequence", "elements": [before, answer]}

@@ -238,8 +238,8 @@ class Format:
     prefix: content before every answer, which the model does not write.
     suffix: what a checkpoint may append to the names of the markers (`spell_markers`).
     spelling: the text of calls as the model writes it; None if no grammar constrains them.
-    thought: where no marker alone begins reasoning, the texts for grammars before it, after it, and
-        then before content.
+    thought: where no marker alone begins reasoning, the texts for grammars before it, the marker
+        that ends it, the text after that, and then the text before content.
     confused: names of tags, one of them in `states`, that the models write for each other.
     hints: texts of which the family's chat templates have at least one, if another format has
         the same markers (`detection`).
@@ -269,7 +269,7 @@ class Format:
     prefix: str = ""
     suffix: re.Pattern[str] | None = None
     spelling: Spelling | None = None
-    thought: tuple[str, str, str] | None = None
+    thought: tuple[str, str, str, str] | None = None
     confused: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
 

@@ -30,7 +30,7 @@ INKLING = Format(
     header=re.compile(r"[\w.:/$\-]*"),
     keys=CallKeys(arguments=("args", "arguments", "parameters")),
     source="vllm 0.31 parser/inkling.py; sglang function_call/inkling_detector.py",
-    thought=("<|content_thinking|>", "<|end_message|>" + MESSAGE, "<|content_text|>"),
+    thought=("<|content_thinking|>", "<|end_message|>", MESSAGE, "<|content_text|>"),
     spelling=Spelling(
         '<|content_invoke_tool_json|>{"name": "{name}", "args": {arguments}}<|end_message|>',
         between=MESSAGE,

@@ -46,7 +46,7 @@ KIMI_K3 = Format(
     source="Kimi K3's XTML (vllm 0.31 tool_parsers/kimi_k3_tool_parser.py, "
     "reasoning/kimi_k3_reasoning_parser.py; "
     "sglang function_call/kimik3_format.py, kimik3_detector.py)",
-    thought=("<|open|>think<|sep|>", "<|close|>think<|sep|>", "<|open|>response<|sep|>"),
+    thought=("<|open|>think<|sep|>", "<|close|>", "think<|sep|>", "<|open|>response<|sep|>"),
     spelling=Spelling(
         '<|open|>call tool="{name}" index="{index}"<|sep|>{arguments}<|close|>call<|sep|>',
         around=("<|open|>tools<|sep|>", "<|close|>tools<|sep|>"),

@@ -45,7 +45,7 @@ MUSE_GLIMMER = Format(
     source="vllm 0.31 tool_parsers/muse_glimmer_tool_parser.py, "
     "reasoning/muse_glimmer_reasoning_parser.py; "
     "sglang function_call/muse_glimmer_detector.py",
-    thought=(" to=self<|message|>", "<|eom|><|start|>assistant", " to=user<|message|>"),
+    thought=(" to=self<|message|>", "<|eom|>", "<|start|>assistant", " to=user<|message|>"),
     spelling=Spelling(
         ' to={name}<|message|><atem:function_calls>\n<atem:invoke name="{name}">\n'
         "{arguments}</atem:invoke>\n</atem:function_calls>",

@@ -54,7 +54,8 @@ OPENAI = Format(
     source="openai/harmony docs/format.md; vllm 0.31 parser/harmony.py",
     thought=(
         "<|channel|>analysis<|message|>",
-        "<|end|><|start|>assistant",
+        "<|end|>",
+        "<|start|>assistant",
         "<|channel|>final<|message|>",
     ),
     # The marker that ends a call ends the output.

@@ -74,7 +74,7 @@ def test_what_the_grammar_lets_pass_is_read_as_reasoning(name: str, answer: str)
     for gap in ("", "\n\n"):
         parser = parsers(ParserRequest(), [])
         begin = "" if parser.continues_reasoning else tags.begins[0]
-        text = f"{begin}Hm.{tags.ends[0]}{gap}{tags.content}"
+        text = f"{begin}Hm.{tags.ends[0]}{tags.after}{gap}{tags.content}"
         events = [event for character in text + answer for event in parser.feed(character, [0])]
         outcome = join_outcome(join([*events, *parser.finish()]))
         assert (outcome.reasoning, (outcome.content or "").strip()) == ("Hm.", answer)
@@ -84,7 +84,7 @@ def test_what_the_grammar_lets_pass_is_read_as_reasoning(name: str, answer: str)
 def test_what_a_model_of_the_format_writes(name: str) -> None:
     tags = read_reasoning_tags(REASONING[name])
     assert tags is not None
-    begin, end = tags.begins[0], tags.ends[0]
+    begin, end = tags.begins[0], tags.ends[0] + tags.after
     opened = after_reasoning({"choice": ["yes"]}, tags, opened=True)
     assert accepts(opened, f"It, or {{not}}?{end}\n\n{tags.content}yes")
     assert not accepts(opened, f"It{end}no")

@@ -147,7 +147,7 @@ def test_a_forced_call_follows_the_reasoning(name: str) -> None:
     tags = read_reasoning_tags(format_)
     assert tags is not None
     guided = {"structural_tag": derive(name, forced=True)}
-    thought, call = f"Hm.{tags.ends[0]}", write(name, "", HI)
+    thought, call = f"Hm.{tags.ends[0]}{tags.after}", write(name, "", HI)
     text = tags.begins[0] + thought + call
     free = after_reasoning(guided, tags, opened=False)["structural_tag"]
     opened = after_reasoning(guided, tags, opened=True)["structural_tag"]
