@@ -136,6 +136,10 @@ MAX_REASON = 1000
 
 """# Requests"""
 
+# Dynamo converts a body while no stream of the frontend goes on.
+BODY_MB = 4
+"""MiB: the body of a request, images in data URLs included
+| 413, from Dynamo; its variable `DYN_HTTP_BODY_LIMIT_MB`"""
 # Messages, content parts and tool calls together. vLLM's own check of a request, which holds the
 # interpreter's lock, takes 12 us for each.
 MAX_MESSAGES = 8_192

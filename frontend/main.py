@@ -24,7 +24,7 @@ from ..base.flags import (
     check_variables,
     flag,
 )
-from ..base.limits import PROMPT_CACHE_MB
+from ..base.limits import BODY_MB, PROMPT_CACHE_MB
 from ..base.log import get_logger
 from ..base.seams import check_seams, read_version
 from ..engines.dynamo import seams
@@ -101,8 +101,8 @@ ENVIRONMENT = {
     # Dynamo waits this long for a stream's first chunk before it commits to HTTP 200, so errors
     # before the first chunk are HTTP errors for streams as well.
     "DYN_HTTP_PRE_COMMIT_ERROR_PEEK_MS": "500",
-    # Dynamo's own 45 MB of small values stop all streams for a second while they are converted.
-    "DYN_HTTP_BODY_LIMIT_MB": "16",
+    # Dynamo's own 45 MB of template variables stop all streams for seconds.
+    "DYN_HTTP_BODY_LIMIT_MB": str(BODY_MB),
     # vLLM's validation takes a tenth of the time of pydantic's.
     "DYN_VLLM_SKIP_REQUEST_VALIDATION": "0",
     # Each prompt is tokenized in one thread: the other cores serve streams and other prompts.
