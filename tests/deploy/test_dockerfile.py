@@ -107,6 +107,9 @@ def test_the_context_has_what_the_wheel_needs_and_little_else() -> None:
             assert is_sent(file.relative_to(ROOT).as_posix()), file
     for path in ("pyproject.toml", "README.md", "LICENSE", "deploy/docker/install.py"):
         assert is_sent(path)
+    (command,) = (rest for keyword, rest in BUILD if keyword == "RUN")
+    for path in re.findall(r"/source/(\S+)", command):
+        assert is_sent(path), "the build reads it"
     assert is_sent("tools/build_py.py")
     assert is_sent("frontend/backedge.pth")
     for path in (
