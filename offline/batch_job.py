@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from ..base.errors import RequestError, show
-from ..base.json_types import JsonObject
+from ..base.json_types import JsonObject, decode_json
 from .batch_file import EMBEDDINGS_URL, LineSet, find_image_parts, has_image, read_id
 from .batch_output import build_answer
 from .contracts import (
@@ -65,6 +65,8 @@ IGNORED_FIELDS = tuple(
     "metadata user store service_tier safety_identifier prompt_cache_key stream_options "
     "request_id priority".split()
 )
+# SGLang's name for vLLM's field.
+RENAMED = {"no_stop_trim": "include_stop_str_in_output"}
 CHECKED_FIELDS = ("model", "stream", "logprobs", "top_logprobs", "reasoning_effort")
 # Fields that servers know and batches do not, with their neutral values.
 NEUTRAL: JsonObject = {
@@ -137,6 +139,7 @@ class RowReader:
 
     def _read_body(self, row: JsonObject) -> JsonObject:
         fields = self._check_body(row, URL, (*self.models, *self.lora))
+        fields |= _read_options_in_metadata(fields.get("metadata"))
         known = {*OPTION_FIELDS, *REQUEST_FIELDS, *IGNORED_FIELDS, *CHECKED_FIELDS}
         for name in fields.keys() - known:
             if name not in NEUTRAL or fields[name] != NEUTRAL[name]:
@@ -161,6 +164,9 @@ class RowReader:
     def _read_options(self, fields: JsonObject) -> GenerationOptions | None:
         """Return the batch's options, overridden by the row's fields; None if it has none."""
         own = {option: fields[name] for name, option in OPTION_FIELDS.items() if name in fields}
+        stop = own.get("stop")
+        if isinstance(stop, list) and stop and all(isinstance(each, int) for each in stop):
+            own |= {"stop": (), "stop_token_ids": stop}
         if "logprobs" in fields or "top_logprobs" in fields:
             own["logprobs"] = _read_logprobs(fields)
         if (effort := fields.get("reasoning_effort")) is not None:
@@ -225,6 +231,21 @@ def _read_request(
         except msgspec.ValidationError as error:
             raise RequestError.wrong(f"{path}{name}", value, allowed) from error
     return found
+
+
+def _read_options_in_metadata(metadata: object) -> JsonObject:
+    """Return the fields in `metadata.backedge`, which servers take there. Raises `RequestError`."""
+    given = metadata.get("backedge") if isinstance(metadata, dict) else None
+    if given is None:
+        return {}
+    try:
+        found = decode_json(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise RequestError.wrong("metadata.backedge", given, "an object") from error
+    if not isinstance(found, dict):
+        raise RequestError.wrong("metadata.backedge", given, "an object")
+    fields: JsonObject = found
+    return {RENAMED.get(name, name): value for name, value in fields.items()}
 
 
 def _read_logprobs(fields: JsonObject) -> int | None:

@@ -140,6 +140,32 @@ def test_a_body_sets_options_of_its_row() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"stop": [11]},
+        {"metadata": {"backedge": {"stop_token_ids": [11]}}},
+        {"metadata": {"backedge": '{"stop_token_ids": [11]}', "mine": 5}},
+    ],
+)
+def test_token_ids_stand_where_a_server_takes_them(body: dict[str, Any]) -> None:
+    request = READER.read(batch_row(**body), 1)
+    stop = () if "stop" in body else OPTIONS.stop
+    assert request.options == dataclasses.replace(OPTIONS, stop=stop, stop_token_ids=[11])
+
+
+def test_options_in_metadata_are_fields_of_the_body() -> None:
+    options = {"no_stop_trim": True, "include_reasoning": True}
+    request = READER.read(batch_row(metadata={"backedge": options}), 1)
+    assert request.options == dataclasses.replace(OPTIONS, include_stop=True)
+    for given, message in (
+        ({"return_token_ids": True}, "`body.return_token_ids` is not supported here"),
+        ([1], "`metadata.backedge` must be an object, not [1]."),
+        ("{", "`metadata.backedge` must be an object, not '{'."),
+    ):
+        assert fail(batch_row(metadata={"backedge": given}))[1].startswith(message)
+
+
 def test_a_body_without_options_has_the_batch_s() -> None:
     request = READER.read(batch_row(logprobs=False), 1)
     assert request.options == OPTIONS
