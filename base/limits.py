@@ -92,6 +92,8 @@ MAX_STEP_S = 2.0
 ANSWER_TIMEOUT_S = 10.0
 """seconds: all answers to `backedge doctor`, and to `replay --url` beyond the recorded time
 | they are reported as missing"""
+ETCD_S = 5.0
+"""seconds: wait for etcd before a worker or frontend registers in it | the process ends"""
 REPLAY_TIMEOUT_S = 600.0
 """seconds: all answers to `backedge replay --url` | an error"""
 ANSWER_SILENCE_S = 10.0

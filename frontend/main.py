@@ -16,6 +16,7 @@ import msgspec
 from ..base import gc_freeze
 from ..base.engines import load_engine_module
 from ..base.errors import SetupError, exiting
+from ..base.etcd import check_etcd
 from ..base.flags import (
     MAX_PORT,
     FlagParser,
@@ -196,6 +197,8 @@ def with_checks(
             with exiting(prefix=""):
                 check_start(config, flags, frontend_flags)
         check_port(config)
+        with exiting(prefix=""):
+            check_etcd(config.discovery_backend)
         return found
 
     return parse_and_check

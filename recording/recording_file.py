@@ -26,6 +26,10 @@ class RecordingFileError(BackedgeError):
     """A file or line is not a readable recording. The message says which and why."""
 
 
+class CutLineError(RecordingFileError):
+    """A file ends within a line."""
+
+
 class NoRequestError(BackedgeError):
     """No request has this number or id."""
 
@@ -95,10 +99,9 @@ def read_recordings(
 ) -> Iterator[Recording]:
     """Yield the requests of a file in the order they were written.
 
-    An incomplete last line is skipped: the recorder died while writing it.
-    faults: collects the errors of lines that are not a recording or of a newer version; None to
-        raise the first one. Raises `RecordingFileError` for a file that cannot be read, and for a
-        line that is too long.
+    faults: collects the errors of lines that are not a recording, of a newer version or incomplete;
+        None to raise the first one, and to skip an incomplete last line.
+    Raises `RecordingFileError` for a file that cannot be read, and for a line that is too long.
     """
     try:
         with path.open("rb") as file:
@@ -113,9 +116,10 @@ def read_recordings(
                 try:
                     recording = _decode(path, number, line)
                 except RecordingFileError as error:
-                    if faults is None:
+                    if faults is not None:
+                        faults.append(error)
+                    elif not isinstance(error, CutLineError):
                         raise
-                    faults.append(error)
                 else:
                     if recording is not None:
                         yield recording
@@ -127,7 +131,7 @@ def read_recordings(
 
 
 def _decode(path: Path, number: int, line: bytes) -> Recording | None:
-    """Return the recording in a line; None if the line is empty or incomplete."""
+    """Return the recording in a line; None if the line is empty."""
     if not line.strip():
         return None
     try:
@@ -137,7 +141,9 @@ def _decode(path: Path, number: int, line: bytes) -> Recording | None:
         if version is not None and version > VERSION:
             raise _newer(path, number, version) from error
         if not line.endswith(b"\n") and version is None:
-            return None
+            raise CutLineError(
+                f"{path} ends within line {number}: its process was killed, or is still writing."
+            ) from error
         raise RecordingFileError(
             f"{path}, line {number} is not a recording: {shorten(str(error))}."
         ) from error

@@ -6,8 +6,10 @@ import re
 
 import pytest
 from backedge.base import limits
+from backedge.frontend.main import ENVIRONMENT
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.tokenization.prompt_encoder import PART_CHARACTERS
 from backedge.worker.flags import WorkerSettings
 from backedge.worker.pool import CORES_PER_PROCESS, MAX_AUTO_PROCESSES
 
@@ -80,6 +82,8 @@ DELAYS = (
     f"content {BALANCED.content * 1000:g} ms, reasoning {BALANCED.reasoning * 1000:g} ms, "
     f"tool arguments {BALANCED.tools * 1000:g} ms"
 )
+PROBE_S = limits.ENGINE_PROBE_S + limits.ENGINE_PROBE_INTERVAL_S
+GIVEN_UP_S = limits.MAX_FAILED_PROBES * PROBE_S
 # page, text whose figures are the code's
 OF_THE_CODE = [
     ("docs/flags.md", DELAYS),
@@ -91,6 +95,17 @@ OF_THE_CODE = [
     ("docs/flags.md", f"needs more fails. Default {limits.PROCESS_MEMORY_MB}"),
     ("docs/recording.md", f"`--postprocess-record-mb MIB` | {limits.RECORDINGS_MB} |"),
     ("docs/turns.md", f"`--keep-turns-mb {limits.KEEP_TURNS_MB}`"),
+    ("docs/requests.md", f"more than {ENVIRONMENT['DYN_HTTP_BODY_LIMIT_MB']} MB is a 413"),
+    ("docs/tokenizers.md", f"for all models together, {limits.PROMPT_CACHE_MB} by default"),
+    ("docs/tokenizers.md", f"runs for more than {limits.TEMPLATE_S:g} seconds a 400"),
+    ("docs/tokenizers.md", f"prompts of less than {PART_CHARACTERS:,} characters"),
+    ("docs/deploy.md", f"no etcd answers within {limits.ETCD_S:g} seconds"),
+    ("docs/offline.md", f"A row has up to {limits.MAX_ROW_IMAGES} images"),
+    (
+        "docs/offline.md",
+        f"may take {limits.IMAGE_FETCH_S:g} seconds and {limits.MAX_IMAGE_BYTES >> 20} MiB",
+    ),
+    ("docs/sidecar.md", f"after {limits.MAX_FAILED_PROBES} failed probes, some {GIVEN_UP_S:g} s"),
 ]
 
 

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from ..base.engines import load_engine_module
 from ..base.errors import SetupError, exiting
+from ..base.etcd import check_etcd
 from ..base.flags import Flag, add_to, flag
 from ..base.seams import check_dynamo_installed
 from .flags import parse_seconds
@@ -90,7 +91,10 @@ class Sidecar(RemoteEngine):
     @override
     async def from_args(cls, argv: list[str] | None = None) -> tuple[LLMEngine, WorkerConfig]:
         """Build the engine that the flags name, post-processed. Raises SystemExit."""
-        return await build(argv)
+        engine, config = await build(argv)
+        with exiting():
+            check_etcd(config.discovery_backend)
+        return engine, config
 
 
 async def build(argv: list[str] | None = None) -> tuple[LLMEngine, WorkerConfig]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from ...base.errors import ProtocolError, SetupError, shorten
+from ...base.etcd import DEFAULT_ETCD, VARIABLE
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_ANSWER_BYTES
 from ...postprocess.messages import KEY, VERSION, WorkerCard, read
@@ -22,7 +23,6 @@ from ..http_answer import decode_json, fetch
 
 PREFIX = "v1/mdc/"
 A_CARD = "a worker's card"
-DEFAULT_ETCD = "http://localhost:2379"
 
 
 class RuntimeConfig(msgspec.Struct, frozen=True):
@@ -104,7 +104,7 @@ def default_place() -> str:
     """Return where workers register, from Dynamo's variables."""
     if os.environ.get("DYN_DISCOVERY_BACKEND") == "file":
         return os.environ.get("DYN_FILE_KV", "")
-    return os.environ.get("ETCD_ENDPOINTS", DEFAULT_ETCD).partition(",")[0]
+    return os.environ.get(VARIABLE, DEFAULT_ETCD).partition(",")[0]
 
 
 def parse_instance(document: bytes) -> FleetWorker:

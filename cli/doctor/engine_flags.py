@@ -119,8 +119,9 @@ def parse_trtllm(
     add_flags(ours, "trtllm")
     given, rest = run_parser(ours.parse_known_args, arguments)
     parse: Callable[[Sequence[str]], object] = pkgutil.resolve_name(PARSE_TRTLLM)
-    config = run_parser(parse, rest, list_flags(ours, dynamo))
-    return argparse.Namespace(**vars(config)), given
+    run_parser(parse, rest, list_flags(ours, dynamo))
+    own, _ = run_parser(dynamo.parse_known_args, rest)
+    return own, given
 
 
 def list_flags(*parsers: argparse.ArgumentParser) -> Iterator[str]:

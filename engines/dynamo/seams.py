@@ -66,7 +66,7 @@ replaced dynamo.frontend.main:DistributedRuntime
     without: engines of users and the frontend's metrics have no runtime
     used_in: frontend/main.py:main
 read preprocess_workers kv_cache_block_size exclude_tools_when_tool_choice_none
-read trust_remote_code http_host http_port interactive
+read trust_remote_code http_host http_port interactive discovery_backend
     of: dynamo.frontend.frontend_args:FrontendConfig.
     why: Dynamo does not document the fields of its parsed flags
     without: the frontend does not know Dynamo's flags

@@ -134,6 +134,10 @@ class FrontendConfig(Protocol):
         """Its port, as given."""
 
     @property
+    def discovery_backend(self) -> str:
+        """Through which workers are found: "etcd", "file" or others."""
+
+    @property
     def interactive(self) -> bool:
         """Whether the terminal takes the place of HTTP."""
 

@@ -6,6 +6,7 @@ python -m backedge.worker.replay --tool-call-parser hermes --reasoning-parser qw
 from __future__ import annotations
 
 from ...base.errors import exiting
+from ...base.etcd import check_etcd
 from ...base.seams import check_seams, rows_of
 from ...engines.dynamo import seams
 from ...worker.metrics import WorkerMetrics
@@ -26,6 +27,7 @@ def main() -> None:
     metrics = WorkerMetrics()
     with exiting(prefix=""):
         worker, model = build_worker(flags, metrics)
+        check_etcd(flags.discovery_backend)
     uvloop.run(serve(worker, model, flags, metrics))
 
 

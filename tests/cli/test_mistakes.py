@@ -116,6 +116,13 @@ MISTAKES = [
         id="place of workers",
     ),
     pytest.param(
+        (*REPLAY, "--discovery-backend", "etcd"),
+        {"ETCD_ENDPOINTS": "http://127.0.0.1:1"},
+        "ETCD_ENDPOINTS http://127.0.0.1:1",
+        "start it",
+        id="no etcd",
+    ),
+    pytest.param(
         REPLAY,
         {"DYN_REQUEST_PLANE": "udp"},
         "DYN_REQUEST_PLANE",

@@ -130,6 +130,7 @@ def config(**fields):
             "http_host": "127.0.0.1",
             "http_port": 0,
             "interactive": False,
+            "discovery_backend": "file",
             **fields,
         }
     )

@@ -24,6 +24,7 @@ class Config:
     http_host = "127.0.0.1"
     http_port = 0
     interactive = False
+    discovery_backend = "file"
 
 
 class Builder(ChatModelBuilder):

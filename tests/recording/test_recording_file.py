@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from backedge.recording.recording import VERSION
-from backedge.recording.recording_file import RecordingFileError, read_recordings
+from backedge.recording.recording_file import RecordingFileError, read_all, read_recordings
 
 from tests.recording.test_recording import RECORDING
 
@@ -51,6 +51,19 @@ def test_reads_what_is_there(tmp_path: Path, content: bytes, count: int) -> None
 def test_says_what_cannot_be_read(tmp_path: Path, content: bytes, says: str) -> None:
     with pytest.raises(RecordingFileError, match=says):
         read(tmp_path, content)
+
+
+def test_a_line_that_was_cut_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "backedge-worker-1.jsonl"
+    path.write_bytes(LINE + LINE[: len(LINE) // 2])
+    said: list[str] = []
+    assert list(read_all([tmp_path], said.append)) == [RECORDING]
+    [line] = said
+    assert line.startswith(f"{path} ends within line 2: its process was killed, or is still")
+    assert line.endswith("Lines left out in this file: 1.")
+    path.write_bytes(LINE[: len(LINE) // 2])
+    with pytest.raises(RecordingFileError, match="ends within line 1"):
+        list(read_all([path], said.append))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -54,12 +54,23 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+MENU = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+USERS = re.findall(r"\S+\.md", MENU.partition("\n  - For contributors:\n")[0])
+
+
 def test_the_users_menu_is_short() -> None:
-    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
-    users, _, others = menu.partition("\n  - Reference:\n")
-    assert users.startswith("  - Guide:\n")
-    assert users.count(".md") <= 15
-    assert "\n  - For contributors:\n" in others
+    assert MENU.startswith("  - Guide:\n")
+    assert MENU.count("\n  - ") == 1
+    assert len(USERS) <= 15
+
+
+def test_a_page_of_the_menu_links_to_each_page_of_detail() -> None:
+    linked = set()
+    for page in USERS:
+        path = docs_site.repository_path(page)
+        linked.update(docs_site.targets((ROOT / path).read_text(encoding="utf-8"), path))
+    details = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    assert {path for path in details if docs_site.site_path(path) not in MENU} <= linked
 
 
 def test_every_page_is_there(site: Path) -> None:

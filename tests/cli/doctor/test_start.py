@@ -70,6 +70,7 @@ def run_frontend(monkeypatch: pytest.MonkeyPatch) -> Stage:
     parse = dynamo.parse_args
     monkeypatch.setattr(dynamo, "main", lambda: dynamo.parse_args())  # noqa: PLW0108 - replaced
     monkeypatch.setattr("backedge.base.gc_freeze.pause", lambda: None)
+    monkeypatch.setattr("backedge.frontend.main.check_etcd", lambda _: None)
 
     def run(arguments: Sequence[str]) -> bool:
         monkeypatch.setattr(dynamo, "parse_args", parse)
@@ -83,6 +84,7 @@ def run_frontend(monkeypatch: pytest.MonkeyPatch) -> Stage:
 def run_replay(monkeypatch: pytest.MonkeyPatch) -> Stage:
     pytest.importorskip("dynamo.common")
     monkeypatch.setattr("uvloop.run", lambda started: started.close())
+    monkeypatch.setattr("backedge.base.etcd.check_etcd", lambda _: None)
 
     def run(arguments: Sequence[str]) -> bool:
         monkeypatch.setattr(sys, "argv", ["replay", *arguments])
