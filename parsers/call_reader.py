@@ -138,12 +138,15 @@ class CallReader:
         self.collected = collected
         return True
 
-    def completes_frame(self, state: State) -> bool:
-        """Start the call if its frame is complete at `state`; return False to reject it."""
+    def completes_frame(self, state: State, *, opens: bool) -> bool:
+        """Start the call if its frame is complete at `state`; return False to reject it.
+
+        opens: the marker opens a call, so this one has no end; its frame may be doubled.
+        """
         if self._named is None:
             return state not in VALUE_STATES or self._shown.calls.open
         frame = state in FRAME_STATES and state not in self.outside
-        return frame or state is State.NAME or self.start()
+        return frame or opens or state is State.NAME or self.start()
 
     def start(self) -> bool:
         """Start the call that has been named, if any; False if its function is not declared."""
@@ -178,9 +181,10 @@ class CallReader:
         if match is None:
             return False
         self.end_frame()
-        is_doubled = self._named is not None and self._named[0] == match["name"]
-        if not is_doubled and not self.start():
-            return False
+        if (before := self._named) is not None and before[0] != match["name"]:
+            if not self.start():
+                return False
+            self._shown.calls.drop_mark()  # its end is missing
         name, functions = match["name"], self._shown.calls.functions
         if not functions.may_be_name(name, self._frame_words):
             return False

@@ -122,6 +122,11 @@ class CompiledFormat:
         return SwallowedMarkup(self.grammar, self.markers) if reads_values else None
 
     @cached_property
+    def call_starts(self) -> frozenset[str]:
+        """The markers that open calls."""
+        return frozenset(_select(self.markers.get(State.CONTENT, {}), CALL_STATES))
+
+    @cached_property
     def frame_words(self) -> frozenset[str]:
         """The words that the format writes around a call."""
         spelling = self.grammar.spelling

@@ -293,7 +293,8 @@ class LinearParser(StreamParser, Reader):
             return 0
         self._keep_marker(marker, target, marker[: len(marker) - reused])
         entered = self._find_state(target) if call.leave(state, target) else None
-        if entered is None or not call.completes_frame(entered):
+        opens = marker in self._table.call_starts
+        if entered is None or not call.completes_frame(entered, opens=opens):
             self._reject()
         else:
             self.enter(entered)
@@ -303,11 +304,11 @@ class LinearParser(StreamParser, Reader):
 
     def _find_target(self, marker: str, target: State | Jump) -> State | Jump | None:
         """Return where a marker leads from the state; None if it is text there."""
-        if marker in self._table.doubled.get(self._state, ()) and not self._shown.is_doubled(
-            marker
-        ):
-            return None
-        return self._call.find_target(target) if self._state is State.NAME else target
+        state, doubled = self._state, self._table.doubled
+        if marker in doubled.get(state, ()) and not self._shown.is_doubled(marker):
+            # After a name it begins the frame again.
+            return state if state is State.NAME else None
+        return self._call.find_target(target) if state is State.NAME else target
 
     def _keep_marker(self, marker: str, target: State | Jump, own: str) -> None:
         """Note that a marker is followed. own: the part that is not read again."""

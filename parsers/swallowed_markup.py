@@ -68,7 +68,10 @@ class SwallowedMarkup:
         self._end_words = re.compile(_any(re.findall(r"\w{3,}", " ".join(self._value_ends))))
         first = _long(values)
         sections = find_markers(markers, (State.CONTENT,), {State.TOOL_SECTION}) - starts
-        between = rf"(?:{_any(ends)})\s*(?:(?:{_any(sections)})\s*)?(?:{_any(starts)})"
+        # Perhaps with a word after each of them, as the kind of call.
+        heads = find_markers(markers, before_calls, {State.IGNORED})
+        opening = rf"(?:(?:{_any(sections)})\s*)?(?:(?:{_any(heads)})\w*\s*)*"
+        between = rf"(?:{_any(ends)})\s*{opening}(?:{_any(starts)})"
         name = f"(?:.{{1,{MAX_TOOL_NAME}}}?(?:{_any(all_keys)})|[^<]{{1,{MAX_TOOL_NAME}}}\\Z)"
         signs = [rf"\A\s*(?:{_any(first)})", between + name]
         # Without one of these a value, which may be long, needs no search.

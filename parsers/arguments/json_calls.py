@@ -122,6 +122,8 @@ class JsonCallGrammar(OuterGrammar):
             self._calls.malformed("invalid_json")
         if self._state not in (self._start, self._between) and not self._begun:
             self._begin_call()
+            if self._begun and self._calls.functions.required(self._calls.name):
+                self._calls.malformed("missing_parameter")
 
     def _start(self, text: str, position: int) -> int:
         """Read up to the first call."""

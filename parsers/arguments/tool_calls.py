@@ -184,6 +184,8 @@ class ToolCallEmitter:
                 return False
             source.shows_stray = True
             source.stray = ""
+            if source.keys and not key:
+                text = f" {text}"  # no word of it joins the value before
         self.arguments(f" {key} {text}" if key else text)
         return True
 

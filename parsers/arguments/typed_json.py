@@ -85,6 +85,13 @@ class TypedJson(JsonRepairer):
         return super()._end_bracket(position)
 
     @override
+    def close(self) -> None:
+        is_empty = self._closers == ["}"] and self._state in (self._opened, self._key)
+        if is_empty and not self._last_key and self._calls.functions.required(self._calls.name):
+            self.stop("missing_parameter")  # nothing of the model's ends the object
+        super().close()
+
+    @override
     def _emit(self, piece: str) -> None:
         super()._emit(piece)
         if self._in_key:

@@ -28,8 +28,9 @@ KIMI_K3 = Format(
         State.PARAMETERS: {**_ELEMENTS, "<|sep|>": State.PARAMETERS},
     },
     headers=(
-        (re.compile(r"\Athink\Z"), State.REASONING),
-        (re.compile(r"\Aresponse\Z"), State.CONTENT),
+        # Text after a channel's name is its message; the marker between them is missing.
+        (re.compile(r"\Athink(?:\s*+(?P<text>.+))?\Z", re.DOTALL), State.REASONING),
+        (re.compile(r"\Aresponse(?:\s*+(?P<text>.+))?\Z", re.DOTALL), State.CONTENT),
         (re.compile(r"\A(?:>\s*(?:think|response|message)\Z|message\b)"), State.START),
         (re.compile(r'\Acall\b.*\btool="(?P<name>[^"]+)"'), State.PARAMETERS),
         (re.compile(r'\Aargument\b.*\bkey="(?P<key>[^"]*)"\s+type="(?!string")'), State.JSON),

@@ -22,6 +22,7 @@ PLAMO3 = Format(
         **think(_mark("begin", "think"), _mark("end", "think"), extra_end=True),
         State.CONTENT: {
             _mark("begin", "tool_requests"): State.TOOL_SECTION,
+            _REQUEST: State.TOOL_SECTION,
             "<|plamo:tag|>": State.CONTENT,  # ends the turn
         },
         State.TOOL_SECTION: {**_NEXT, **_ENDS},

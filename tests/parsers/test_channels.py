@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import Content, Event, Reasoning, join
 from backedge.parsers.formats.catalog import FORMATS
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.samples.tokenizers import encode
 from tests.conformance.peers import load_tokenizer
 from tests.parsers.families import FAMILIES, beam, kimi_k3, openai
 from tests.parsers.families.family import TOOLS
 from tests.parsers.families.kimi_k3 import element
+from tests.parsers.fuzzing import fuzz
 from tests.parsers.sample_model import (
     SampleModel,
     cached_linear_parsers,
@@ -39,9 +44,16 @@ CHANNELS = {
 }
 
 
-def read(name: str, names: ParserNames, output: str, *, tools: bool) -> list[Event]:
+TEXTS = st.from_regex(
+    re.compile(r"[A-Z][a-z0-9 ,.!?'(){}=\n]{0,40}[a-z.]", re.ASCII), fullmatch=True
+)
+
+
+def read(
+    name: str, names: ParserNames, output: str, *, tools: bool, choice: str = "auto"
+) -> list[Event]:
     tokenizer = load_tokenizer(ParserNames(name, name))
-    request = ParserRequest(tools=list(TOOLS) if tools else [], tool_choice="auto")
+    request = ParserRequest(tools=list(TOOLS) if tools else [], tool_choice=choice)
     parser = cached_linear_parsers(names, tokenizer)(request, [])
     return join(feed_tokens(parser, tokenizer, output) + parser.finish())
 
@@ -54,12 +66,17 @@ def test_each_format_with_channels_has_a_case() -> None:
 @pytest.mark.parametrize("tools", [False, True])
 @pytest.mark.parametrize("parsers", ["tool_call", "reasoning", "both"])
 @pytest.mark.parametrize("name", CHANNELS)
-def test_headers_are_not_shown(name: str, parsers: str, tools: bool) -> None:
+@fuzz(15)
+@given(thought=TEXTS, answer=TEXTS, choice=st.sampled_from(["auto", "none", "required"]))
+def test_headers_are_not_shown(
+    name: str, parsers: str, tools: bool, thought: str, answer: str, choice: str
+) -> None:
     names = ParserNames(
         name if parsers != "reasoning" else None, name if parsers != "tool_call" else None
     )
-    text, _ = CHANNELS[name]
-    assert read(name, names, text, tools=tools) == [Reasoning("So."), Content("Hi.")]
+    text = CHANNELS[name][0].replace("So.", thought).replace("Hi.", answer)
+    events = read(name, names, text, tools=tools, choice=choice)
+    assert events == [Reasoning(thought), Content(answer)]
 
 
 @pytest.mark.parametrize("name", CHANNELS)

@@ -17,9 +17,12 @@ from backedge.parsers.events import (
 )
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS, Family
+from tests.parsers.fuzzing import fuzz
 
 # Families whose thoughts have an end of their own; in channels a call is a message of its own.
 THINKING = [
@@ -54,19 +57,27 @@ def texts(events: list[Event], kind: type[Reasoning | Content]) -> str:
     return "".join(event.text for event in events if isinstance(event, kind)).strip()
 
 
+WORDS = st.text("abc xyz.,", min_size=1, max_size=30).map(lambda text: f"I {text} so.")
+
+
 @sizes
 @every_family
-def test_a_call_in_a_thought_that_ends_was_a_thought(family: Family, size: int) -> None:
+@fuzz(5)
+@given(before=WORDS, behind=WORDS, times=st.integers(1, 3))
+def test_a_call_in_a_thought_that_ends_was_a_thought(
+    family: Family, size: int, before: str, behind: str, times: int
+) -> None:
     assert family.tags is not None
-    considered, call = write_call(family, "no"), write_call(family, "yes")
-    thought = f"{family.tags.start}I might {considered} or not.{family.tags.end}"
+    considered, call = " and ".join([write_call(family, "no")] * times), write_call(family, "yes")
+    assert len(considered) < MAX_CONSIDERED // 2
+    thought = f"{family.tags.start}{before} {considered} {behind}{family.tags.end}"
     events = read(family, thought + call, size)
     started = [event for event in events if isinstance(event, ToolCallStarted)]
     assert started == [ToolCallStarted(0, "write", started[0].id)]
     sent = "".join(event.text for event in events if isinstance(event, ToolCallArguments))
     assert "yes" in sent
     assert "no" not in sent
-    assert texts(events, Reasoning) == f"I might {considered} or not.".strip()
+    assert texts(events, Reasoning) == f"{before} {considered} {behind}"
 
 
 @sizes

@@ -1,5 +1,6 @@
 import itertools
 import json
+import re
 from typing import Any
 
 import pytest
@@ -26,7 +27,10 @@ from tests.parsers.arguments.reading import CALLS
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS as WRITE_TOOLS
 from tests.parsers.families.family import TURN, Family
+from tests.parsers.fuzzing import fuzz
 from tests.parsers.sample_model import SampleModel, as_one, every_token, read_outcome
+from tests.slips.outcome import find_words, read_shown
+from tests.slips.slips import CHANGES, apply, delimiters
 
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
 NAMED = {"type": "function", "function": {"name": "f"}}
@@ -189,16 +193,26 @@ def test_anything_gives_the_same_at_any_cut(tool_choice: Any, text: str, cuts: s
 
 WRITE = {"type": "function", "function": {"name": "write"}}
 END = "<|endoftext|>"
+# Of other formats: ordinary text to this model.
+OTHER_MARKERS = ("<tool_call>", "</think>", "<|channel|>", "[TOOL_CALLS]", "<｜DSML｜invoke")
 WITH_CALLS = [family for family in FAMILIES.values() if family.tool_parser is not None]
 
 
 @pytest.mark.parametrize("family", WITH_CALLS, ids=lambda family: family.name)
 @pytest.mark.parametrize("tool_choice", ["required", WRITE], ids=["required", "named"])
-def test_the_model_s_markers_in_strings_are_text(family: Family, tool_choice: Any) -> None:
+@fuzz(4)
+@given(data=st.data())
+def test_the_model_s_markers_in_strings_are_text(
+    family: Family, tool_choice: Any, data: st.DataObject
+) -> None:
     """Whatever a token means to the format, in a string of forced JSON it is its own text."""
     markers = tuple(dict.fromkeys((*family.markers, *family.special)))
     tokenizer = bpe(family.markers, (*family.special, END))
-    arguments = {"path": "".join(markers), "text": " and ".join((*markers, END, "so"))}
+    pieces = st.lists(st.sampled_from([*markers, *OTHER_MARKERS, END, "so", " "]), max_size=6)
+    arguments = {
+        "path": "".join((*markers, *data.draw(pieces))),
+        "text": "".join((*data.draw(pieces), " and ".join((*markers, END, "so")))),
+    }
     call: Any = arguments
     if tool_choice == "required":
         call = [{"name": "write", "parameters": arguments}]
@@ -221,3 +235,20 @@ def test_the_model_s_markers_in_strings_are_text(family: Family, tool_choice: An
         outcome = read_outcome(model.run(cutter(token_ids)))
         assert outcome.calls == (Call("write", arguments),)
         assert not outcome.content
+
+
+SLIPPED = '[{"name": "write", "parameters": {"path": "alpha", "text": "beta"}}, {"name": "now", '
+SLIPPED += '"parameters": {}}]'
+
+
+@given(data=st.data())
+def test_a_slip_in_forced_json_invents_nothing(data: st.DataObject) -> None:
+    pieces = [piece for piece in re.split(r"(\W)", SLIPPED) if piece]
+    for _ in range(data.draw(st.integers(1, 2))):
+        position = data.draw(st.sampled_from(delimiters(pieces)))
+        pieces = apply(pieces, position, data.draw(st.sampled_from(CHANGES)))
+    text = "".join(pieces)[: data.draw(st.none() | st.integers(1, len(SLIPPED)))]
+    request = ParserRequest(tools=list(WRITE_TOOLS), tool_choice="required", json_calls=True)
+    parser = wrap_forced_calls(PassthroughParser(), request)
+    shown = read_shown(parser.feed(text) + parser.finish())
+    assert set(find_words(shown.arguments)) <= set(find_words([text]))

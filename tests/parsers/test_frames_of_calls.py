@@ -20,10 +20,11 @@ from tests.parsers.fuzzing import fuzz
 from tests.slips.outcome import Class, classify, read_shown
 from tests.slips.slips import PAIRS, split, write
 from tests.slips.systems import WRITERS, find_parsers, read
+from tests.slips.test_properties import read_text
 
 every_family = pytest.mark.parametrize("family", WRITERS, ids=[family.name for family in WRITERS])
 # Prose: it begins with a letter or a digit, and has no markup.
-WORDS = st.from_regex(r"[A-Za-z0-9Äé世][a-zA-Z0-9äé世 ,.!?'\-()\n]{0,60}\Z")
+WORDS = st.from_regex(r"[A-Za-z0-9Äé世][a-zA-Z0-9äé世 ,.!?'\-()\n]{0,60}", fullmatch=True)
 # Markers that are a part of longer ones or of a value: doubled, they leave the call open or text.
 PARTS = {
     *("｜DSML｜", "｜GCML｜", "<escape>", '<|"|>', "]<]minimax[>["),
@@ -96,25 +97,43 @@ def test_words_in_front_of_the_first_call_of_a_section_are_text(
         assert join(read(parsers, family, mentioned)) == [Content(mentioned)]
 
 
-@pytest.mark.parametrize(
-    ("name", "head"),
-    [
-        ("deepseek_v32", '<｜DSML｜invoke name="remove">'),
-        ("dots", '<invoke name="remove">'),
-        ("minimax_m2", '<invoke name="remove">'),
-        ("muse_glimmer", '<atem:invoke name="remove">'),
-        ("qwen3_coder", "<function=remove>"),
-        ("step3", '<steptml:invoke name="remove">'),
-    ],
-)
-def test_a_doubled_start_tag_is_no_call_of_its_own(name: str, head: str) -> None:
-    family = next(family for family in WRITERS if family.name == name)
+def find_head(family: Family, name: str, output: str) -> str:
+    """Return what the family writes in front of a call's arguments; "" if no marker is in it."""
+    format_ = tool_format(family.tool_parser or "")
+    assert format_ is not None
+    assert format_.spelling is not None
+    head = format_.spelling.call.partition("{arguments}")[0].replace("{name}", name)
+    found = [
+        spelt
+        for index in "01"
+        for head_ in (head.replace("{{", "{").replace("{index}", index),)
+        for spelt in (head_, head_.strip())
+        if spelt in output
+    ]
+    assert found, head
+    # JSON within JSON, and a call within a call, are no doubled tags.
+    return "" if found[0].startswith("{") or found[0].endswith("(") else found[0]
+
+
+# Their frame is a header or has a mark that values have, too: such a call is text, or stays open.
+UNREAD = {"beam", "muse_glimmer", "minimax_m3"}
+
+
+@pytest.mark.parametrize("calls", PAIRS)
+@every_family
+def test_a_doubled_frame_is_no_call_of_its_own(
+    family: Family, calls: tuple[Invocation, Invocation]
+) -> None:
     parsers = find_parsers("ours", family)
     assert parsers is not None
-    output = write(family, PAIRS[0])
-    assert head in output
-    events = read(parsers, family, output.replace(head, head + head, 1))
-    assert classify(events, PAIRS[0]) is Class.RIGHT
+    output = write(family, calls)
+    if head := find_head(family, calls[0][0], output):
+        for text in (output.replace(head, head + head, 1), output.replace(head, f"{head}\n{head}")):
+            for events in (read(parsers, family, text), read_text(family, text, 3)):
+                class_ = classify(events, calls)
+                assert class_ is Class.RIGHT or (
+                    family.name in UNREAD and class_ is not Class.WRONG
+                )
 
 
 OBJECT = '{{"name": "remove", "arguments": {{"path": "{}"}}'

@@ -16,9 +16,16 @@ from backedge.parsers.parser_lookup import linear_parsers, tool_format
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parsers.families.family import Family, function
+from tests.parsers.families.family import Family, Invocation, function
 from tests.parsers.fuzzing import fuzz
-from tests.slips.outcome import differs_without_stream, find_words, read_object, read_shown
+from tests.slips.outcome import (
+    Class,
+    classify,
+    differs_without_stream,
+    find_words,
+    read_object,
+    read_shown,
+)
 from tests.slips.slips import CHANGES, DECLARED, PAIRS, TOOLS, apply, delimiters, split, write
 from tests.slips.systems import WRITERS, build_names, find_parsers, read
 
@@ -129,6 +136,26 @@ def test_a_value_that_mentions_its_end_loses_nothing(
             assert is_open or json.loads(shown.arguments[0]) == {"path": value}
             kept = " ".join([shown.text, *(ESCAPE.sub(" ", text) for text in shown.arguments)])
             assert set(find_words([before, after])) <= set(find_words([kept]))
+
+
+@every_family
+@fuzz(10)
+@given(calls=st.sampled_from(PAIRS), data=st.data())
+def test_a_value_without_its_end_loses_nothing_and_is_not_complete(
+    family: Family, calls: tuple[Invocation, Invocation], data: st.DataObject
+) -> None:
+    format_ = tool_format(family.tool_parser or "")
+    assert format_ is not None
+    ends = {end for state in VALUE_STATES for end in format_.states.get(state, ()) if "/" in end}
+    output = write(family, calls)
+    if not (found := [match for end in ends for match in re.finditer(re.escape(end), output)]):
+        return
+    match = data.draw(st.sampled_from(found))
+    slipped = output[: match.start()] + output[match.end() :]
+    parsers = find_parsers("ours", family)
+    assert parsers is not None
+    for events in (read(parsers, family, slipped), read_text(family, slipped, 7)):
+        assert classify(events, calls) in {Class.RIGHT, Class.OPEN, Class.TEXT}
 
 
 # Parameters are keywords in Python, and bare keys with space around them in Gemma's syntax.
