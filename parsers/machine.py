@@ -303,10 +303,9 @@ class LinearParser(StreamParser, Reader):
         return reused
 
     def _find_target(self, marker: str, target: State | Jump) -> State | Jump | None:
-        """Return where a marker leads from the state; None if it is text there."""
+        """Return where a marker leads; None: it is text. After a name it begins a frame again."""
         state, doubled = self._state, self._table.doubled
         if marker in doubled.get(state, ()) and not self._shown.is_doubled(marker):
-            # After a name it begins the frame again.
             return state if state is State.NAME else None
         return self._call.find_target(target) if state is State.NAME else target
 

@@ -89,17 +89,20 @@ class SwallowedMarkup:
         """Whether a value of `arguments`, which lack their last brace, has swallowed markup.
 
         names: the declared functions, and the parameters of this one. schema: of the arguments.
-        unended: the end of one of the values is missing, or was guessed; then its words, and
-            the syntax of a call, are a sign, too.
+        unended: the end of one of the values is missing, or was guessed, or a parameter is; then
+            its words, and the syntax of a call, are a sign, too.
         lacking: the quote that a key lacks; "" if none does. A value may have it instead.
         """
         try:
             values = json.loads(arguments + "}").items()
         except (ValueError, AttributeError, RecursionError):
             return False  # the arguments were written as a whole, with ends of their own
+        # Beside declared keys, one of another function.
+        is_merged = len({schema.member(key).declared for key, _ in values}) > 1
         return any(
             self._is_in_text(value, names)
-            or (unended and self._has_lost_end(value, names))
+            or (is_merged and any(mark in value for mark in self._marks))
+            or ((unended or is_merged) and self._has_lost_end(value, names))
             or (lacking and value.count(lacking) % 2)
             or ("string" not in schema.member(key).kinds and _MARK.search(value) is not None)
             for key, value in values

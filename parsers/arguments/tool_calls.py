@@ -204,9 +204,10 @@ class ToolCallEmitter:
         """Whether the arguments so far, which lack their last brace, have swallowed markup."""
         if self._markup is None or not self._has_arguments or self._room <= 0:
             return False
-        written, source = self._written.getvalue(), self._source
-        names = {*self.functions, *self.functions.keys(self.name)}
-        return self._markup(written, names, self.schema, source.lacks_end, source.lacking_quote)
+        written, source, functions = self._written.getvalue(), self._source, self.functions
+        names = {*functions, *functions.keys(self.name)}
+        lacks_more = source.lacks_end or not source.keys.issuperset(functions.required(self.name))
+        return self._markup(written, names, self.schema, lacks_more, source.lacking_quote)
 
     def drop_mark(self) -> None:
         """Note that a mark has been dropped: the call needs its required parameters then."""
