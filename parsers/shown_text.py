@@ -138,6 +138,7 @@ class ShownText:
         self._space = ""
         self._after_call = False
         self._has_own_end = False  # the call has ended by its own syntax, not by a marker
+        self._lacks_end = False  # text has followed the call, not the marker that ends it
         self._read_again_budget = MAX_READ_AGAIN
 
     def take(self) -> list[Event]:
@@ -303,14 +304,14 @@ class ShownText:
 
     def note_marker(self, marker: str) -> None:
         """Note that a marker was followed."""
-        self._has_own_end = marker == COMPLETE
+        self._has_own_end, self._lacks_end = marker == COMPLETE, False
         if self.guess is not None:
             self.guess.last = marker
 
     def is_doubled(self, marker: str) -> bool:
         """Whether nothing stands between this marker and the same one, or a call, before it."""
         if self.guess is None:
-            return self._after_call and not self.calls.open
+            return (self._after_call or self._lacks_end) and not self.calls.open
         return self.guess.last == marker
 
     def keep_doubled(self, marker: str) -> None:
@@ -349,7 +350,7 @@ class ShownText:
         self._read_again_budget -= len(again)
         if self._read_again_budget < 0:
             opening, again = opening + again, ""
-        self._after_call = self.calls.index >= 0
+        self._after_call = self._lacks_end = self.calls.index >= 0
         self.complete_call()
         if opening:
             self.show(opening)

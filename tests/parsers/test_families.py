@@ -181,3 +181,21 @@ def test_an_end_that_is_doubled_is_not_shown(family: Family, output: str, behind
     outcome = join_outcome(by_token(family, case))
     assert outcome.calls == case.expected.calls
     assert (outcome.content or "").strip() == behind.strip()
+
+
+@pytest.mark.parametrize(("family", "output"), leftovers())
+def test_words_before_the_end_of_calls_leave_no_end(family: Family, output: str) -> None:
+    """Nor is a second mention of the end taken for one."""
+    end = END_MARKER.search(output)
+    if end is None or re.search(r"[}\])]\s*\Z", output.removesuffix(end[0] * 2)) is None:
+        return  # the end is a bracket, or belongs to a tag
+    call = output.removesuffix(end[0] * 2)
+    text = f" so {end[0]} and {end[0].strip()} too."
+    case = Case("", call + text, Outcome(calls=(Call(*ONE_CALL[0]),)), prompt=family.prompt)
+    for cuts in ((), range(1, len(case.output))):
+        outcome = join_outcome(by_text(family, case, cuts))
+        if isinstance(outcome.calls[0].arguments, str):
+            return  # the end is the call's own, which stays open with the text in it
+        assert outcome.calls == case.expected.calls
+        shown = (outcome.content or "").split()
+        assert shown in (["so", "and", end[0].strip(), "too."], ["so", "and", "too."])
