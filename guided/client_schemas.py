@@ -117,7 +117,7 @@ def _rewrite(word: str, value: object, newest: bool, depth: int) -> object:
 def _rewrite_type(value: object) -> object:
     names = value if isinstance(value, list) else [value]
     types = [to_json_type(name) or name if isinstance(name, str) else name for name in names]
-    if ANY in types:
+    if ANY in types or "" in types:
         return None
     # Compared by name or identity, because other values may not be hashable.
     unique = list({name if isinstance(name, str) else id(name): name for name in types}.values())

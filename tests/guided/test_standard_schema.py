@@ -19,6 +19,7 @@ CASES: list[tuple[Any, Any]] = [
     ({"type": ["Str", "none", "str"]}, {"type": ["string", "null"]}),
     ({"type": "any", "description": "d"}, {"description": "d"}),
     ({"type": ["any", "null"]}, {}),
+    ({"type": "", "description": "d"}, {"description": "d"}),
     ({"type": None, "default": None, "const": None}, {"default": None, "const": None}),
     ({"type": "dict", "default": None}, {"type": "object", "default": None}),
     (
