@@ -108,7 +108,9 @@ def differs_without_stream(events: Sequence[Event]) -> bool:
         for index, call in enumerate(zip(shown.names, shown.arguments, strict=True))
         if index not in shown.still_open and read_object(call[1]) is not None
     ]
-    texts = [shown.text, *shown.names, *shown.arguments]
+    content = "".join(event.text for event in events if isinstance(event, Content))
+    reasoning = "".join(event.text for event in events if isinstance(event, Reasoning))
+    texts = [content, reasoning, *shown.names, *shown.arguments]
     kept = " ".join([whole.content or "", whole.reasoning_content or "", *map(" ".join, calls)])
     return calls != complete or not set(find_words(texts)) <= set(find_words([kept]))
 

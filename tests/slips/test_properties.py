@@ -36,6 +36,7 @@ TAG = re.compile(r"</?[\w:.|-]+>|<\|")
 
 # A string between its marks may hold anything but a call's end with the next one's start.
 MARKED = {"functiongemma", "gemma4"}
+FRAME_WORDS = {"function", "functions"}
 NEXT_CALL = re.compile(r"<(?:tool_call\||end_function_call)>\s*<(?:\||start_function_)(?=\w)")
 
 
@@ -77,11 +78,11 @@ def characters(text: str) -> str:
     return re.sub(r"[\W_]", "", text).lower()
 
 
-def check(events: Sequence[Event], output: str, *, is_strict: bool) -> None:
-    """Check what a client gets of an output with slips.
+def check(events: Sequence[Event], output: str, *, slips: int, is_strict: bool) -> None:
+    """Check what a client gets of an output with so many slips.
 
-    A complete call has a declared name. is_strict: and neither a key that is not declared nor
-        markup in a value. Two slips may make one good call of two.
+    With one, a complete call has a declared name. is_strict: and neither a key that is not declared
+        nor markup in a value. Two slips may make one good call of two, or another name.
     """
     shown = read_shown(events)
     source = characters(output)
@@ -92,7 +93,7 @@ def check(events: Sequence[Event], output: str, *, is_strict: bool) -> None:
         assert all(part.lower() in source for part in re.findall(r"[^\W\d_]+|\d+", sent))
         if arguments is None or index in shown.still_open:
             continue
-        assert name in DECLARED
+        assert name in DECLARED or (slips > 1 and name not in FRAME_WORDS)
         assert not NEXT_CALL.search(sent)
         if not is_strict:
             continue
@@ -110,9 +111,9 @@ def test_nothing_is_invented(family: Family, data: st.DataObject) -> None:
     is_strict = slips == 1 and family.name not in MARKED
     parsers = find_parsers("ours", family)
     assert parsers is not None
-    check(read(parsers, family, output), output, is_strict=is_strict)
+    check(read(parsers, family, output), output, slips=slips, is_strict=is_strict)
     events = read_text(family, output, 1)
-    check(events, output, is_strict=is_strict)
+    check(events, output, slips=slips, is_strict=is_strict)
     assert read_text(family, output, 7) == events
 
 
