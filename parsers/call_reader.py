@@ -245,7 +245,7 @@ class CallReader:
 
     def _leave_open(self, text: str) -> None:
         self._shown.calls.malformed("extra_text")
-        self._shown.calls.stray(text + " ")
+        self._shown.calls.stray(text)
 
     # The arguments.
 
