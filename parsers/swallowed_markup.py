@@ -97,25 +97,28 @@ class SwallowedMarkup:
             values = json.loads(arguments + "}").items()
         except (ValueError, AttributeError, RecursionError):
             return False  # the arguments were written as a whole, with ends of their own
-        # Beside declared keys, one of another function.
-        is_merged = len({schema.member(key).declared for key, _ in values}) > 1
+        is_merged = _has_other_keys([key for key, _ in values], schema)
+        unended |= is_merged
         return any(
             self._is_in_text(value, names)
-            or (is_merged and any(mark in value for mark in self._marks))
-            or ((unended or is_merged) and self._has_lost_end(value, names))
+            or (unended and self._has_lost_end(value, names, is_merged=is_merged))
             or (lacking and value.count(lacking) % 2)
             or ("string" not in schema.member(key).kinds and _MARK.search(value) is not None)
             for key, value in values
             if isinstance(value, str)
         )
 
-    def _has_lost_end(self, text: str, names: Collection[str]) -> bool:
+    def _has_mark(self, text: str) -> bool:
+        return any(mark in text for mark in self._marks)
+
+    def _has_lost_end(self, text: str, names: Collection[str], *, is_merged: bool) -> bool:
         calls = re.findall(r"(\w+)\s*[=(]", text)
         is_doubled = text.lstrip().startswith(self._first)
         return (
             is_doubled
             or self._end_words.search(text) is not None
             or not set(calls).isdisjoint(names)
+            or (is_merged and self._has_mark(text))
         )
 
     def _has_broken_end(self, text: str) -> bool:
@@ -128,7 +131,7 @@ class SwallowedMarkup:
         return any(not set(_WORD.findall(match[1])).isdisjoint(names) for match in found)
 
     def _is_in_text(self, text: str, names: Collection[str]) -> bool:
-        if not any(mark in text for mark in self._marks):
+        if not self._has_mark(text):
             return False
         word = text.strip()
         ends_in_markup = word.endswith(self._last) and word not in self._last
@@ -154,6 +157,11 @@ class SwallowedCall:
     def is_in(self, arguments: str, *_: object) -> bool:
         """Whether `arguments`, as JSON, have swallowed a call."""
         return self._between.search(arguments) is not None
+
+
+def _has_other_keys(keys: Iterable[str], schema: FunctionSchema) -> bool:
+    """Whether some of a call's keys are declared, and others, perhaps another call's, are not."""
+    return len({schema.member(key).declared for key in keys}) > 1
 
 
 def _long(markers: Iterable[str]) -> tuple[str, ...]:
