@@ -6,7 +6,7 @@
 # make test-clients  runs those of OpenAI's, Anthropic's and others' clients; in make test
 # make test-slips  prints what becomes of calls that a model wrote with slips, peers beside ours
 # make test-all  runs all cases, and random examples longer
-# make dashboard  draws docs/dashboard.png: a fleet under load, watched by a real Prometheus
+# make dashboard  draws build/dashboard.png: a fleet under load, watched by a real Prometheus
 # make soak      runs a fleet under faults, for MINUTES (60)
 # make test-stock-parsers  compares all of Dynamo's parsers, a worker's text at any pace with
 #                single tokens; DYN_PARSER_VERSION=2 and PYTHON=.venv-1.7/bin/python for others
@@ -75,7 +75,7 @@ test-all:
 	@env -u CI WHOLE_MATRICES=1 FUZZ_EXAMPLES=2000 $(MAKE) test
 
 dashboard: setup
-	@$(PYTHON) -m tools.dashboard --out docs/dashboard.png
+	@$(PYTHON) -m tools.dashboard --out build/dashboard.png
 
 soak: setup
 	@$(PYTHON) -m tests.soak --minutes $(MINUTES)

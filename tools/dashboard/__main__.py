@@ -1,6 +1,6 @@
 """`make dashboard`: runs a fleet under load with a real Prometheus, and draws the dashboard.
 
-    python -m tools.dashboard --out docs/dashboard.png
+    python -m tools.dashboard --out build/dashboard.png
 
 The picture is drawn from Prometheus's answers to the dashboard's queries; it is not a screenshot
 of Grafana. PNG needs Chromium, SVG does not.
@@ -125,6 +125,7 @@ def name_instances(prometheus: Prometheus) -> dict[str, str]:
 
 def write(svg: str, out: Path, folder: Path) -> None:
     """Write the picture as SVG or, through Chromium, as PNG. Raises `StackError` without one."""
+    out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".svg":
         out.write_text(svg, encoding="utf-8")
         return
