@@ -289,13 +289,10 @@ def test_a_header_asks_for_a_recording(replay: ReplayFleet) -> None:
     found = list_recordings(folder)
     for source, recordings in found.items():
         (recording,) = recordings
-        tokens = sum(len(item.chunk.token_ids) for item in recording.chunks)
-        assert (recording.source, recording.outcome, tokens) == (
-            source,
-            "finished",
-            generated(transcript),
-        )
+        assert (recording.source, recording.outcome) == (source, "finished")
         assert recording.redacted
+        (tool,) = recording.params.parser.tools
+        assert tool["function"]["name"] == "N1", "tokens replaced it, so their number may differ"
     ids = {recording.params.response_id for (recording,) in found.values()}
     assert len(ids) == 1, "both sides name the request alike"
     for path in folder.glob("*.jsonl"):
