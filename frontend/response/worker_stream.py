@@ -26,9 +26,9 @@ from ...postprocess.postprocessor import Postprocessor
 from ...recording.recorder import RequestRecorder
 from ...recording.recording import Outcome
 
-# Dynamo's name for a worker that is gone, wherever it notices that: in the text of an exception of
-# any type, and of an item of the stream.
-UNAVAILABLE = "Unavailable:"
+# Dynamo's names for a worker that is gone or does not answer, wherever it notices that: in the text
+# of an exception of any type, and of an item of the stream.
+UNAVAILABLE = ("Unavailable:", "DeadlineExceeded:")
 LEAVING_S = 0.05
 
 

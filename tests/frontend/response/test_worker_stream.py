@@ -222,6 +222,7 @@ def test_a_natural_end_does_not():
         ([ValueError("Unavailable: Stream ended before generation completed")], True),
         ([], True),
         ([Exception("Unavailable: TCP connection to 127.0.0.1:1 failed")], True),
+        ([Exception("DeadlineExceeded: TCP request to 127.0.0.1:1 timed out")], True),
         ([Annotated(error="Unavailable: no instances")], True),
         ([Annotated(error="no instances")], False),
         ([{"index": 0, "token_ids": [], "finish_reason": "error: out of memory"}], False),
@@ -230,7 +231,7 @@ def test_a_natural_end_does_not():
         ([{"status": "error", "message": "bad"}], False),
     ],
     ids=[
-        *("worker died", "silent end", "unreachable", "none left", "engine error"),
+        *("worker died", "silent end", "unreachable", "no answer", "none left", "engine error"),
         *("error finish", "on the wire"),
         *("a fault", "no output"),
     ],
