@@ -336,10 +336,13 @@ def aggregate_deltas(
 ) -> ChoiceDelta:
     """Merge all deltas of a choice into one.
 
-    open_calls: the calls that become content (`DeltaBuilder.open_calls`).
+    open_calls: the calls that become content (`DeltaBuilder.open_calls`). So does one that a limit
+    has cut: Dynamo's HTTP layer would drop it.
     """
     last = deltas[-1]
     calls = _join_calls(deltas)
+    if calls and last.finish_reason == "length" and not _is_object(calls[-1].function.arguments):
+        open_calls = {calls[-1].index: "", **open_calls}
     content = "".join(part.delta.content or "" for part in deltas)
     if open_calls:
         content += _spell_calls(calls, open_calls)
@@ -373,6 +376,16 @@ def _join_calls(deltas: Sequence[ChoiceDelta]) -> list[ToolCallDelta]:
         )
         for index, call in calls.items()
     ]
+
+
+def _is_object(text: str) -> bool:
+    try:
+        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except msgspec.DecodeError:
+        return False
+    except RecursionError:
+        pass
+    return True
 
 
 def _spell_calls(calls: Sequence[ToolCallDelta], open_calls: Mapping[int, str]) -> str:
