@@ -341,12 +341,10 @@ def aggregate_deltas(
     """
     last = deltas[-1]
     calls = _join_calls(deltas)
-    if calls and last.finish_reason == "length" and not _is_object(calls[-1].function.arguments):
-        open_calls = {calls[-1].index: "", **open_calls}
+    if last.finish_reason == "length":
+        open_calls = {**_find_cut_call(calls), **open_calls}
     content = "".join(part.delta.content or "" for part in deltas)
-    if open_calls:
-        content += _spell_calls(calls, open_calls)
-        calls = [call for call in calls if call.index not in open_calls]
+    content += _spell_calls(calls, open_calls)
     return ChoiceDelta(
         last.index,
         Delta(
@@ -354,7 +352,7 @@ def aggregate_deltas(
             content=content or None,
             reasoning_content="".join(part.delta.reasoning_content or "" for part in deltas)
             or None,
-            tool_calls=calls,
+            tool_calls=[call for call in calls if call.index not in open_calls],
         ),
         last.finish_reason,
         last.stop_reason,
@@ -378,14 +376,16 @@ def _join_calls(deltas: Sequence[ChoiceDelta]) -> list[ToolCallDelta]:
     ]
 
 
-def _is_object(text: str) -> bool:
-    try:
-        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-    except msgspec.DecodeError:
-        return False
-    except RecursionError:
-        pass
-    return True
+def _find_cut_call(calls: Sequence[ToolCallDelta]) -> dict[int, str]:
+    """Return the last call, as `DeltaBuilder.open_calls` has it, if its arguments are no object."""
+    for call in calls[-1:]:
+        try:
+            msgspec.json.decode(call.function.arguments, type=dict[str, msgspec.Raw])
+        except msgspec.DecodeError:
+            return {call.index: ""}
+        except RecursionError:
+            pass
+    return {}
 
 
 def _spell_calls(calls: Sequence[ToolCallDelta], open_calls: Mapping[int, str]) -> str:
