@@ -12,6 +12,7 @@
 #                single tokens; DYN_PARSER_VERSION=2 and PYTHON=.venv-1.7/bin/python for others
 # make test-batch-rows  damages rows of batches for each back end, ROWS (20,000) each, some hours
 # make test-batch-kills  kills batches, KILLS (10) times for each of BACKENDS (hf vllm sglang)
+# make test-batch-beside  asks servers and generates as rows: all examples, with every option
 # make test-hostile  runs all of tests/hostile: requests, output, rogue peers, faults of the pool
 # make docs      builds the pages of docs/ as a site, in build/site
 # make release-check  builds wheel and sdist, and installs them in environments of their own
@@ -38,7 +39,7 @@ TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/engines/frontends \
 	tests/e2e/test_sglang.py::test_gives_exactly_the_transcript
 
 .PHONY: run offline test test-all test-next test-next-all seams test-clients test-slips \
-	dashboard soak test-batch-rows test-batch-kills test-hostile test-stock-parsers lint docs release-check setup
+	dashboard soak test-batch-rows test-batch-kills test-batch-beside test-hostile test-stock-parsers lint docs release-check setup
 
 run:
 	@tools/setup $(ENGINE)
@@ -89,6 +90,10 @@ test-batch-rows: setup
 test-batch-kills: setup
 	@set -e; for backend in $(BACKENDS); do \
 		$(PYTHON) -m tests.offline.kills $$backend --kills $(KILLS); done
+
+test-batch-beside: setup
+	@$(PYTHON) -m tests.offline.beside vllm hf vllm
+	@$(PYTHON) -m tests.offline.beside sglang sglang
 
 test-hostile: setup
 	@env -u CI HOSTILE_TIMES=4 $(PYTHON) -m pytest tests/hostile -n 2 --dist load
