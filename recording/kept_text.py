@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import string
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -73,9 +74,12 @@ class KeptText:
         stops = list(filter(None, params.stop))
         runs = dict.fromkeys(itertools.chain.from_iterable(map(_split, stops)))
         parts = declared_names(params.parser.tools, ("$defs", "definitions"))
-        self.renamed = _rename(dict.fromkeys((*names, *parts, *filter(_is_word, runs))), own)
+        # A stop string may end an answer within a word that formats look for.
+        kept = {run for run in runs if _has_no_letter(run) or any(run in word for word in own)}
+        stays = "".join(kept)
+        texts = dict.fromkeys((*names, *parts, *filter(_is_word, runs)))
+        self.renamed = _rename(texts, own | kept, stays)
         self.stops = {stop: "".join(map(self._rename_run, _split(stop))) for stop in stops}
-        stays = "".join(run for run in runs if self._rename_run(run) == run)
         self.letter, self.digit = _choose(LETTERS, stays), _choose(DIGITS, stays)
 
     def _rename_run(self, run: str) -> str:
@@ -138,15 +142,23 @@ def _split(text: str) -> Iterator[str]:
         yield "".join(run)
 
 
-def _has_letters(text: str) -> bool:
-    return any(is_replaced(one) and not one.isdecimal() for one in text)
+def _has_no_letter(text: str) -> bool:
+    return not any(is_replaced(one) and not one.isdecimal() for one in text)
 
 
-def _rename(texts: Collection[str], own: Collection[str]) -> dict[str, str]:
-    """Return a short name for each text; without letters, or if formats look for it, itself."""
+def _rename(texts: Collection[str], own: Collection[str], stops: str) -> dict[str, str]:
+    """Return a short name for each text; without letters, or if formats look for it, itself.
+
+    stops: what stays of stop strings, none of which may end an answer in a name.
+    """
     width = len(str(len(texts)))
+    figures = LETTERS if set(string.digits) & set(stops) else ""
+    free = [one for one in figures if one not in stops]
+    spelled = dict(zip(map(ord, string.digits), free, strict=False))
     return {
-        text: text if text in own or not _has_letters(text) else f"{NAME}{number:0{width}}"
+        text: text
+        if text in own or _has_no_letter(text)
+        else NAME + f"{number:0{width}}".translate(spelled)
         for number, text in enumerate(texts, 1)
     }
 

@@ -51,7 +51,7 @@ from tests.support import (
     tiny_tokenizer,
 )
 
-ESCAPE = re.compile(r"\\[bfnrtu]|&(?:lt|gt|amp);")
+ESCAPE = re.compile(r"\\[\\bfnrtu]|&(?:lt|gt|amp);")
 WORD = re.compile(r"[^\W\d_]{2,}")
 # One case in so many of each family: enough for all kinds of them, in seconds.
 STEP = 40
@@ -275,14 +275,15 @@ def test_escapes_stay_escapes(text: str, expected: str) -> None:
 def test_a_stop_string_is_renamed_and_arises_nowhere_else() -> None:
     redacting = for_request(stop=["Observation: X", "x", "</tool_call>", "1, 1"])
     assert redacting.kept.stops == {
-        "Observation: X": "N1: N2",
-        "x": "N3",
+        # With a stop string of digits, names have letters for digits.
+        "Observation: X": "Nq: Nz",
+        "x": "Nj",
         "</tool_call>": "</tool_call>",
         "1, 1": "1, 1",
     }
     redacted = decode(redact(redacting, encode("My plan.\nObservation: X six")))
-    assert redacted.count("N1: N2") == 1
-    assert redacted.count("N3") == 1, "the one of `six`, where the stop string was"
+    assert redacted.count("Nq: Nz") == 1
+    assert redacted.count("Nj") == 1, "the one of `six`, where the stop string was"
 
 
 STOPS = [
