@@ -336,15 +336,14 @@ def aggregate_deltas(
 ) -> ChoiceDelta:
     """Merge all deltas of a choice into one.
 
-    open_calls: the calls that become content (`DeltaBuilder.open_calls`). So does one that a limit
-    has cut: Dynamo's HTTP layer would drop it.
+    open_calls: the calls that become content (`DeltaBuilder.open_calls`).
     """
     last = deltas[-1]
     calls = _join_calls(deltas)
-    if last.finish_reason == "length":
-        open_calls = {**_find_cut_call(calls), **open_calls}
     content = "".join(part.delta.content or "" for part in deltas)
-    content += _spell_calls(calls, open_calls)
+    if open_calls:
+        content += _spell_calls(calls, open_calls)
+        calls = [call for call in calls if call.index not in open_calls]
     return ChoiceDelta(
         last.index,
         Delta(
@@ -352,7 +351,7 @@ def aggregate_deltas(
             content=content or None,
             reasoning_content="".join(part.delta.reasoning_content or "" for part in deltas)
             or None,
-            tool_calls=[call for call in calls if call.index not in open_calls],
+            tool_calls=calls,
         ),
         last.finish_reason,
         last.stop_reason,
@@ -374,18 +373,6 @@ def _join_calls(deltas: Sequence[ChoiceDelta]) -> list[ToolCallDelta]:
         )
         for index, call in calls.items()
     ]
-
-
-def _find_cut_call(calls: Sequence[ToolCallDelta]) -> dict[int, str]:
-    """Return the last call, as `DeltaBuilder.open_calls` has it, if its arguments are no object."""
-    for call in calls[-1:]:
-        try:
-            msgspec.json.decode(call.function.arguments, type=dict[str, msgspec.Raw])
-        except msgspec.DecodeError:
-            return {call.index: ""}
-        except RecursionError:
-            pass
-    return {}
 
 
 def _spell_calls(calls: Sequence[ToolCallDelta], open_calls: Mapping[int, str]) -> str:

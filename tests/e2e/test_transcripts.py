@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.client import Client, Response, ask_all, ask_transcripts
 from tests.e2e.conftest import BACKEDGE_MODEL, PLAIN_MODEL, Fleet
-from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript, as_whole, encode, tiny_tokenizer
+from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript, encode, tiny_tokenizer
 from tools.stack import Process
 
 ALL = pytest.mark.parametrize(
@@ -66,6 +66,13 @@ def reasoning_tokens(transcript: Transcript) -> int:
     return len(encode(transcript["expect"]["reasoning"] or ""))
 
 
+def as_dynamo_folds(expected: dict[str, Any]) -> dict[str, Any]:
+    """Without a stream, Dynamo's HTTP layer drops a call that max_tokens has cut."""
+    if expected["finish_reason"] == "length" and expected["tool_calls"]:
+        return {**expected, "tool_calls": []}
+    return expected
+
+
 def check(
     response: Response,
     transcript: Transcript,
@@ -77,7 +84,7 @@ def check(
 
     spell_tools: as for `rendered`.
     """
-    expected = transcript["expect"] if stream else as_whole(transcript["expect"])
+    expected = transcript["expect"] if stream else as_dynamo_folds(transcript["expect"])
     assert response.message == expected
     assert len({call["id"] for call in response.answer.tool_calls}) == len(
         response.answer.tool_calls
