@@ -111,7 +111,7 @@ def test_marks_in_a_value_are_no_markup(family: Family, value: str) -> None:
     parsers = find_parsers("ours", family)
     assert parsers is not None
     value = f"a{value}b"
-    format_ = tool_format(family.tool_parser)
+    format_ = tool_format(family.tool_parser or "")
     assume(format_ is None or not any(mark in value for mark in format_.quotes))
     events = read(parsers, family, write(family, (("remove", {"path": value}),)))
     assert [event.name for event in events if isinstance(event, ToolCallStarted)] == ["remove"]
