@@ -117,7 +117,9 @@ class CompiledFormat:
     def markup(self) -> SwallowedMarkup | SwallowedCall | None:
         """Finds markers in values; None if values have ends of their own."""
         if self.grammar.quotes:
-            return SwallowedCall(self.markers)
+            # A marker that is a token is no text of a string.
+            is_text = not self.spelled.isdisjoint(self.markers.get(State.ARGUMENTS, {}))
+            return SwallowedCall(self.markers) if is_text else None
         reads_values = not (VALUE_STATES | _OPEN_GRAMMARS).isdisjoint(self.markers)
         return SwallowedMarkup(self.grammar, self.markers) if reads_values else None
 
