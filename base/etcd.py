@@ -24,7 +24,7 @@ def check_etcd(backend: str) -> None:
         return
     places = os.environ.get(VARIABLE) or DEFAULT_ETCD
     deadline = time.monotonic() + limits.ETCD_S
-    while not any(map(_listens, places.split(","))):
+    while not any(_listens(place, deadline) for place in places.split(",")):
         if time.monotonic() >= deadline:
             raise SetupError(
                 f"{VARIABLE} {places}: no etcd answers there, through which workers and frontends "
@@ -33,12 +33,12 @@ def check_etcd(backend: str) -> None:
         time.sleep(PAUSE_S)
 
 
-def _listens(place: str) -> bool:
+def _listens(place: str, deadline: float) -> bool:
     """Whether a server accepts connections. place: a URL or HOST:PORT."""
     try:
         found = urlsplit(place if "://" in place else f"http://{place}")
         address = found.hostname or "", found.port or PORT
-        with socket.create_connection(address, timeout=limits.ETCD_S):
+        with socket.create_connection(address, timeout=max(deadline - time.monotonic(), PAUSE_S)):
             return True
     except (OSError, ValueError):
         return False
