@@ -340,18 +340,14 @@ OF_TRTLLM = [
 def test_an_sglang_worker_and_doctor_refuse_the_same(
     run_sglang: Stage, flags: str, part: str
 ) -> None:
-    errors = agree(run_sglang, "sglang", [flags])
-    assert part in errors
-    assert bool(errors) == bool(part)
+    agree_because(part, run_sglang, "sglang", flags)
 
 
 @pytest.mark.parametrize(("flags", "part"), OF_TRTLLM)
 def test_a_tensorrt_llm_worker_and_doctor_refuse_the_same(
     run_trtllm: Stage, flags: str, part: str
 ) -> None:
-    errors = agree(run_trtllm, "trtllm", [flags])
-    assert part in errors
-    assert bool(errors) == bool(part)
+    agree_because(part, run_trtllm, "trtllm", flags)
 
 
 @FEW
@@ -377,6 +373,13 @@ def agree(run: Stage, engine: str, flags: Sequence[str]) -> str:
     errors = find_errors(["-m", f"dynamo.{engine}", *arguments])
     assert run(arguments) == (not errors)
     return errors
+
+
+def agree_because(part: str, run: Stage, engine: str, flags: str) -> None:
+    """Check the same, and that doctor's error has this part; without one it has no error."""
+    errors = agree(run, engine, [flags])
+    assert part in errors
+    assert bool(errors) == bool(part)
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
