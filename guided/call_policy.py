@@ -335,19 +335,28 @@ def _lead_to(format_: Format, source: State, *targets: State) -> list[str]:
     return [marker for marker, target in markers.items() if target in targets]
 
 
+def leaves_text_free(guided_decoding: JsonObject) -> bool:
+    """Whether a grammar allows any text, also reasoning, before what it constrains.
+
+    Raises `RequestError` for a constraint that a structural tag cannot express.
+    """
+    return to_tag_format(guided_decoding).get("type") == "triggered_tags"
+
+
 def after_reasoning(
-    guided_decoding: JsonObject, tags: ReasoningTags, *, opened: bool
+    guided_decoding: JsonObject, tags: ReasoningTags, *, opened: bool, may_stop: bool = False
 ) -> JsonObject:
     """Return `guided_decoding` for reasoning followed by a constrained answer.
 
     opened: whether the model reasons from its first token. If not, it may begin to reason or
         to answer, unless that is decided before.
+    may_stop: whether a stop token may end the reasoning. Engines allow one only where the grammar
+        may end.
     Raises `RequestError` for a constraint that a structural tag cannot express.
     """
-    answer = to_tag_format(guided_decoding)
-    is_free = answer.get("type") == "triggered_tags"  # allows text before its tags
-    if is_free or (tags.decided and not opened):
+    if leaves_text_free(guided_decoding) or (tags.decided and not opened):
         return guided_decoding
+    answer = to_tag_format(guided_decoding)
     begins = ("",) if opened else tags.begins
     reasoned = [
         {"type": "tag", "begin": begin, "content": {"type": "any_text"}, "end": list(tags.ends)}
@@ -364,7 +373,14 @@ def after_reasoning(
     before: JsonObject = {"type": "sequence", "elements": parts}
     if not opened:
         before = {"type": "optional", "content": before}
-    whole = {"type": "sequence", "elements": [before, answer]}
+    whole: JsonObject = {"type": "sequence", "elements": [before, answer]}
+    if may_stop:
+        unfinished = {"type": "any_text", "excludes": list(tags.ends)}
+        stopped = [
+            {"type": "sequence", "elements": [*([exactly(begin)] if begin else ()), unfinished]}
+            for begin in begins
+        ]
+        whole = {"type": "or", "elements": [whole, *stopped]}
     return {"structural_tag": {"type": "structural_tag", "format": whole}}
 
 

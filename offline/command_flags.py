@@ -93,6 +93,8 @@ FIELDS: dict[str, tuple[Contract, dict[str, str]]] = {
             "reasoning_parser": "parser of the model's reasoning, or auto; implies --message",
             "malformed_calls": "calls whose arguments are no JSON: open leaves them in the "
             "content, repair guesses",
+            "structural_tag_scope": "always holds all calls that are parsed to a grammar, as "
+            "servers do; auto those that are forced, strict or not parallel",
         },
     ),
 }

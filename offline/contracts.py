@@ -230,6 +230,8 @@ class GenerationOptions(Named):
     message: whether results have a parsed message, by the parsers of these names. Stop strings
         then apply to the answer and not to the reasoning, as on a server.
     malformed_calls: open leaves calls whose arguments are no JSON in the content; repair guesses.
+    structural_tag_scope: always holds all calls that are parsed to a grammar, as servers do by
+        default; auto those that are forced, strict or not parallel.
     """
 
     max_new_tokens: int | None = None
@@ -255,6 +257,7 @@ class GenerationOptions(Named):
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
     malformed_calls: MalformedCalls = "open"
+    structural_tag_scope: Literal["always", "auto"] = "always"
 
     def __post_init__(self) -> None:
         """Check the values. Raises `OptionValueError`."""
@@ -269,6 +272,9 @@ class GenerationOptions(Named):
         _check_bias(self.logit_bias)
         if self.malformed_calls not in get_args(MalformedCalls):
             raise OptionValueError.wrong("malformed_calls", self.malformed_calls, "open or repair")
+        if self.structural_tag_scope not in ("always", "auto"):
+            scope, allowed = self.structural_tag_scope, "always or auto"
+            raise OptionValueError.wrong("structural_tag_scope", scope, allowed)
         _check_stops(self.stop)
         _check_token_ids(self.stop_token_ids)
         if not isinstance(kwargs := self.chat_template_kwargs, Mapping):

@@ -18,6 +18,7 @@ from ..guided.call_policy import (
     after_reasoning,
     constrains_to_json,
     find_call_format,
+    leaves_text_free,
     read_reasoning_tags,
     read_schema,
 )
@@ -71,12 +72,12 @@ class ReadRequest(NamedTuple):
     def describe(self, options: GenerationOptions) -> str | None:
         """Return the field that needs a grammar, in words; None if nothing does."""
         guided = self.guided
-        if guided is None or not _find_policy(read_names(options)).constrains(guided):
+        if guided is None or not _find_policy(options).constrains(guided):
             return None
         if guided.forces_call:
             return f"tool_choice={self.request.tool_choice!r}"
         given = [name for name in CONSTRAINTS if getattr(guided, name) is not None]
-        return given[0] if given else "tools whose calls are `strict`, or not parallel"
+        return given[0] if given else "tools, whose calls follow a grammar"
 
 
 def read_request(request: TextGenerationRequest) -> ReadRequest:
@@ -95,7 +96,7 @@ def read_request(request: TextGenerationRequest) -> ReadRequest:
 
 def build_grammar(
     guided: GuidedRequest,
-    names: ParserNames,
+    options: GenerationOptions,
     vocabulary: Vocabulary,
     begins_with_reasoning: Callable[[], bool],
 ) -> Grammar | None:
@@ -105,7 +106,7 @@ def build_grammar(
     Raises `RequestError` for a schema, expression or grammar that is invalid, too large or too
     deep, and for a reasoning parser whose reasoning a grammar cannot skip.
     """
-    policy = _find_policy(names, vocabulary.ids)
+    policy, names = _find_policy(options, vocabulary.ids), read_names(options)
     if not policy.constrains(guided):
         return None
     check_schemas(guided)
@@ -115,20 +116,22 @@ def build_grammar(
     if "json" in answer:
         answer = {"json": read_schema(answer["json"])}
     json_calls = guided.forces_call and constrains_to_json(answer)
-    if names.reasoning is None:
+    if names.reasoning is None or leaves_text_free(answer):
         return Grammar(answer, answer, json_calls)
     tags = _find_reasoning(names.reasoning, vocabulary)
-    found = after_reasoning(answer, tags, opened=begins_with_reasoning())
+    may_stop = bool(options.stop_token_ids)
+    found = after_reasoning(answer, tags, opened=begins_with_reasoning(), may_stop=may_stop)
     return Grammar(found, answer, json_calls)
 
 
-def _find_policy(names: ParserNames, tokens: Collection[str] = ()) -> CallPolicy:
-    """Return the policy for these parsers: `auto` is unconstrained unless a tool is strict.
+def _find_policy(options: GenerationOptions, tokens: Collection[str] = ()) -> CallPolicy:
+    """Return the policy for a row.
 
     tokens: the vocabulary's added tokens; not needed to decide whether there is a grammar.
     Reasoning is part of the grammar here, so forced calls have room for it.
     """
-    return CallPolicy(calls=find_call_format(names, lambda: tokens))
+    calls = find_call_format(read_names(options), lambda: tokens)
+    return CallPolicy(calls=calls, always=options.structural_tag_scope == "always")
 
 
 def _find_reasoning(name: str, vocabulary: Vocabulary) -> ReasoningTags:
@@ -251,7 +254,7 @@ class Preparation:
             return self._parsers(names)(parser_request, prompt.token_ids).continues_reasoning
 
         try:
-            return build_grammar(guided, names, self._vocabulary, begins_with_reasoning)
+            return build_grammar(guided, options, self._vocabulary, begins_with_reasoning)
         except RequestError as error:
             raise RowFailure("request", str(error)) from error
 

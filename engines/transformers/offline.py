@@ -43,7 +43,7 @@ from . import seams
 from .pooling import read_pooling
 
 if TYPE_CHECKING:
-    from .offline_hooks import Grammars, Guards, LogprobRecorder
+    from .offline_hooks import GrammarMask, Grammars, Guards, LogprobRecorder
 
 logger = get_logger(__name__)
 
@@ -317,7 +317,9 @@ class HfBackend(VisionBackend):
         """Return the logits processors. mask: of the padded prompts, shape (rows, tokens)."""
         from . import offline_hooks as hf_hooks
 
-        processors: list[Any] = [] if recorder is None else [recorder]
+        grammars = self._mask_grammars(key, rows, mask.shape[1])
+        # Logprobs are those of the allowed tokens, before penalties, as in vLLM.
+        processors: list[Any] = [] if recorder is None else [*grammars, recorder]
         processors += hf_hooks.build_penalties(key.sampling, mask, self._find_stops(key))
         processors += [
             processor
@@ -325,16 +327,24 @@ class HfBackend(VisionBackend):
             if (processor := plugin.logits_processor(self.name)) is not None
         ]
         processors += self._build_guards(rows, mask.shape[1])
-        if self._grammars is not None and any(row.grammar is not None for row in rows):
-            compiled = [
-                None if row.grammar is None else self._grammars.compile(row.grammar)
-                for row in rows
-                for _ in row.completions
-            ]
-            # After the others, because only this one determines the allowed tokens.
-            stops = self._find_stops(key)
-            processors.append(hf_hooks.GrammarMask(compiled, mask.shape[1], stops))
+        # After the others, because only this one determines the allowed tokens.
+        processors += grammars
         return [*processors, *hf_hooks.build_samplers(key.sampling, rows if key.seeded else ())]
+
+    def _mask_grammars(
+        self, key: GroupKey, rows: Sequence[Row], prompt_length: int
+    ) -> list[GrammarMask]:
+        """Return the logits processor of the grammars; [] without any."""
+        from . import offline_hooks as hf_hooks
+
+        if self._grammars is None or all(row.grammar is None for row in rows):
+            return []
+        compiled = [
+            None if row.grammar is None else self._grammars.compile(row.grammar)
+            for row in rows
+            for _ in row.completions
+        ]
+        return [hf_hooks.GrammarMask(compiled, prompt_length, self._find_stops(key))]
 
     def _build_guards(self, rows: Sequence[Row], prompt_length: int) -> list[Guards]:
         """Return the logits processor of the guards; [] without any."""

@@ -24,7 +24,7 @@ class StepFeeder:
     completions: one per row of the batch. prompt_length: padded, in tokens.
     alternatives: number of logprobs per token; None for no logprobs.
     plugins: may have further criteria.
-    recorder: of the logprobs, to be the first logits processor; None for no logprobs.
+    recorder: of the logprobs, a logits processor; None for no logprobs.
     """
 
     def __init__(

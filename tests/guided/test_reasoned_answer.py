@@ -94,6 +94,14 @@ def test_what_a_model_of_the_format_writes(name: str) -> None:
     assert accepts(free, "yes")
     assert not accepts(free, f"{begin}It{end}{tags.content}")
     assert not accepts(free, "no")
+    if not tags.decided:
+        stopped = after_reasoning({"choice": ["yes"]}, tags, opened=False, may_stop=True)
+        assert accepts(stopped, f"{begin}It, or")
+        assert accepts(stopped, f"{begin}It{end}{tags.content}yes")
+        assert not accepts(stopped, f"{begin}It{end}no")
+    stopped = after_reasoning({"choice": ["yes"]}, tags, opened=True, may_stop=True)
+    assert accepts(stopped, "It, or")
+    assert not accepts(stopped, f"It{end}no")
 
 
 @pytest.mark.parametrize(("guided", "good", "bad"), CONSTRAINTS, ids=lambda value: str(value)[:30])

@@ -113,7 +113,8 @@ def compare(answer: dict[str, Any]) -> Any:
         message, logprobs = choice["message"], choice.get("logprobs") or {}
         calls = [call["function"] for call in message.get("tool_calls") or []]
         tokens = [
-            (entry["token"], round(entry["logprob"], 3), len(entry["top_logprobs"]))
+            # Engines round differently beside other rows.
+            (entry["token"], round(entry["logprob"], 1), len(entry["top_logprobs"]))
             for entry in logprobs.get("content") or []
         ]
         texts = [message.get("content") or None, message.get("reasoning_content")]

@@ -3,7 +3,8 @@
     python -m tests.offline.kills vllm --rows 300 --kills 10
 
 In turn this kills the command, the engine's processes, and both, each at a random row. A kill
-counts if rows were running. Exit status 1: an output differs.
+counts if rows were running. Rows are answers with a seed each, or with --embeddings embeddings.
+Exit status 1: an output differs.
 """
 
 from __future__ import annotations
@@ -27,28 +28,33 @@ from tests.e2e.offline_batch import ARGUMENTS, ENVIRONMENT
 from tests.support import TINY_MODEL, write
 
 VICTIMS = {"ours": (True, False), "engine": (False, True), "both": (True, True)}
-# SGLang takes seeds only in its deterministic mode, which needs a GPU.
-SEEDED = ("hf", "vllm")
+# A block of 256 inputs is embedded together.
+INPUTS = 16
 
 
-def write_rows(path: Path, rows: int, tokens: int, *, seeded: bool) -> Path:
-    sampling = [{"temperature": 0.8, "seed": row} if seeded else {} for row in range(rows)]
-    bodies = [
-        {
-            "messages": [{"role": "user", "content": f"Say {row}"}],
-            "max_tokens": tokens,
-            "ignore_eos": True,
-            "temperature": 0,
-            **own,
-        }
-        for row, own in enumerate(sampling)
-    ]
-    lines = [{"custom_id": f"row-{row}", "body": body} for row, body in enumerate(bodies)]
+def build_row(row: int, given: argparse.Namespace) -> dict[str, Any]:
+    if given.embeddings:
+        inputs = [f"Say {row}, {each}" for each in range(INPUTS)]
+        return {"url": "/v1/embeddings", "body": {"input": inputs}}
+    body = {
+        "messages": [{"role": "user", "content": f"Say {row}"}],
+        "max_tokens": given.tokens,
+        "ignore_eos": True,
+        "temperature": 0.8,
+        "seed": row,
+    }
+    return {"body": body}
+
+
+def write_rows(path: Path, given: argparse.Namespace) -> Path:
+    lines = [{"custom_id": f"row-{row}", **build_row(row, given)} for row in range(given.rows)]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     return path
 
 
-def build_command(given: argparse.Namespace, source: Path, output: Path) -> list[str]:
+def build_command(
+    given: argparse.Namespace, source: Path, output: Path, module: str = "backedge.offline"
+) -> list[str]:
     arguments: dict[str, Any] = {**ARGUMENTS[given.backend], **dict(given.engine_args)}
     flags = {
         "--model": given.model,
@@ -58,7 +64,7 @@ def build_command(given: argparse.Namespace, source: Path, output: Path) -> list
         "--input": source,
         "--output": output,
     }
-    command = [sys.executable, "-m", "backedge.offline"]
+    command = [sys.executable, "-m", module]
     command += [str(part) for flag in flags.items() for part in flag]
     for name, value in arguments.items():
         command += ["--engine-args", f"{name}={json.dumps(value)}"]
@@ -103,18 +109,21 @@ def kill_at(command: Sequence[str], output: Path, goal: int, victims: str, log: 
 def run(given: argparse.Namespace, folder: Path) -> bool:
     """Run to the end, and again with kills; return whether all outputs are equal."""
     os.environ.update(ENVIRONMENT)
-    source = write_rows(
-        folder / "in.jsonl", given.rows, given.tokens, seeded=given.backend in SEEDED
-    )
+    source = write_rows(folder / "in.jsonl", given)
     whole, output = folder / "whole.jsonl", folder / "out.jsonl"
+    module = "backedge.offline"
+    if given.backend == "sglang" and not given.embeddings:
+        given.engine_args.append(("enable_deterministic_inference", True))
+        module = "tests.offline.seeded_sglang"
     chance = random.Random(given.seed)
     counts = collections.Counter[str]()
     with (folder / "log").open("wb") as log:
-        subprocess.run(build_command(given, source, whole), stderr=log, stdout=log, check=True)
+        whole_command = build_command(given, source, whole, module)
+        subprocess.run(whole_command, stderr=log, stdout=log, check=True)
         expected = sorted(whole.read_bytes().splitlines())
         equal = True
         kinds = [kind for kind in VICTIMS if given.backend != "hf" or kind == "ours"]
-        command = build_command(given, source, output)
+        command = build_command(given, source, output, module)
         while equal and counts.total() < given.kills:
             kind = kinds[counts.total() % len(kinds)]
             goal = count_rows(output) + chance.randint(1, max(given.rows // given.kills, 1))
@@ -127,7 +136,7 @@ def run(given: argparse.Namespace, folder: Path) -> bool:
     result = {
         "backend": given.backend,
         "rows": given.rows,
-        "seeded": given.backend in SEEDED,
+        "what": "embeddings" if given.embeddings else "seeded answers",
         "kills": counts,
         "identical": equal,
     }
@@ -150,6 +159,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=TINY_MODEL)
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--engine-args", type=parse_pair, action="append", default=[])
+    parser.add_argument("--embeddings", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         sys.exit(not run(given, Path(folder)))

@@ -67,6 +67,7 @@ GIVEN = {
     "tool_call_parser": (["hermes"], "hermes"),
     "reasoning_parser": (["qwen3"], "qwen3"),
     "malformed_calls": (["repair"], "repair"),
+    "structural_tag_scope": (["auto"], "auto"),
 }
 ENGINE_ARGS = {"a": 1, "b": "x", "c": {"d": [None]}, "e": "f=g"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -10,7 +11,6 @@ from backedge.base.limits import MAX_SCHEMA_BYTES
 from backedge.offline import GenerationOptions, TextGenerationRequest
 from backedge.offline.preparation import (
     build_grammar,
-    read_names,
     read_request,
 )
 from backedge.parsers.linear_parsers import Vocabulary
@@ -25,6 +25,9 @@ NAMED = {"type": "function", "function": {"name": "f"}}
 JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
 PLAIN, PARSES = GenerationOptions(), GenerationOptions(**PARSED)
 HERMES = GenerationOptions(message=True, tool_call_parser="hermes")
+AUTO = dataclasses.replace(HERMES, structural_tag_scope="auto")
+# A grammar cannot skip this reasoning, and need not in front of calls that may come anywhere.
+NO_TAGS = dataclasses.replace(HERMES, reasoning_parser="minimax_m2_append_think")
 PYTHONIC = GenerationOptions(message=True, tool_call_parser="pythonic")
 NO_MARKERS = Vocabulary({}, frozenset(), lambda _: "")
 
@@ -33,7 +36,11 @@ GRAMMARS: list[tuple[GenerationOptions, dict[str, Any], str | None, str | None, 
     (PLAIN, {}, None, None, False),
     (PLAIN, {"tools": [TOOL]}, None, None, False),
     (PLAIN, {"tools": [STRICT]}, None, None, False),
-    (HERMES, {"tools": [STRICT]}, "tools whose calls", "structural_tag", False),
+    (HERMES, {"tools": [STRICT]}, "tools, whose calls", "structural_tag", False),
+    (HERMES, {"tools": [TOOL]}, "tools, whose calls", "structural_tag", False),
+    (AUTO, {"tools": [TOOL]}, None, None, False),
+    (AUTO, {"tools": [STRICT]}, "tools, whose calls", "structural_tag", False),
+    (NO_TAGS, {"tools": [TOOL]}, "tools, whose calls", "structural_tag", False),
     (HERMES, {"tools": [STRICT], "tool_choice": "none"}, None, None, False),
     (PLAIN, {"tools": [TOOL], "tool_choice": "required"}, "'required'", "json", True),
     (HERMES, {"tools": [TOOL], "tool_choice": "required"}, "'required'", "structural_tag", False),
@@ -64,7 +71,7 @@ def test_grammars(
     if guided is None:
         assert kind is None
         return
-    grammar = build_grammar(guided, read_names(options), NO_MARKERS, lambda: True)
+    grammar = build_grammar(guided, options, NO_MARKERS, lambda: True)
     if grammar is None:
         assert kind is None
         return
@@ -76,8 +83,8 @@ def test_grammars(
 def test_thoughts_are_part_of_the_grammar_only_where_the_model_thinks() -> None:
     guided = read_request(ask("Hi", response_format=JSON_SCHEMA)).guided
     assert guided is not None
-    thinks = build_grammar(guided, read_names(PARSES), NO_MARKERS, lambda: True)
-    answers = build_grammar(guided, read_names(PARSES), NO_MARKERS, lambda: False)
+    thinks = build_grammar(guided, PARSES, NO_MARKERS, lambda: True)
+    answers = build_grammar(guided, PARSES, NO_MARKERS, lambda: False)
     assert thinks is not None
     assert answers is not None
     assert "</think>" in str(thinks.guided)
@@ -124,7 +131,7 @@ def prepare(request: TextGenerationRequest, options: GenerationOptions) -> None:
     if read.error is not None:
         raise read.error
     assert read.guided is not None
-    build_grammar(read.guided, read_names(options), NO_MARKERS, lambda: False)
+    build_grammar(read.guided, options, NO_MARKERS, lambda: False)
 
 
 @pytest.mark.parametrize(("options", "fields", "field"), BAD, ids=[field for *_, field in BAD])
