@@ -375,13 +375,17 @@ def after_reasoning(
         before = {"type": "optional", "content": before}
     whole: JsonObject = {"type": "sequence", "elements": [before, answer]}
     if may_stop:
-        unfinished = {"type": "any_text", "excludes": list(tags.ends)}
-        stopped = [
-            {"type": "sequence", "elements": [*([exactly(begin)] if begin else ()), unfinished]}
-            for begin in begins
-        ]
-        whole = {"type": "or", "elements": [whole, *stopped]}
+        whole = {"type": "or", "elements": [whole, *_stop_reasoning(begins, tags.ends)]}
     return {"structural_tag": {"type": "structural_tag", "format": whole}}
+
+
+def _stop_reasoning(begins: Sequence[str], ends: Sequence[str]) -> list[JsonObject]:
+    """Return the grammars of reasoning without its end."""
+    text: JsonObject = {"type": "any_text", "excludes": list(ends)}
+    return [
+        {"type": "sequence", "elements": [exactly(begin), text]} if begin else text
+        for begin in begins
+    ]
 
 
 _KINDS = frozenset({"json", "regex", "grammar", "choice", "structural_tag"})

@@ -273,8 +273,8 @@ class GenerationOptions(Named):
         if self.malformed_calls not in get_args(MalformedCalls):
             raise OptionValueError.wrong("malformed_calls", self.malformed_calls, "open or repair")
         if self.structural_tag_scope not in ("always", "auto"):
-            scope, allowed = self.structural_tag_scope, "always or auto"
-            raise OptionValueError.wrong("structural_tag_scope", scope, allowed)
+            scope = self.structural_tag_scope
+            raise OptionValueError.wrong("structural_tag_scope", scope, "always or auto")
         _check_stops(self.stop)
         _check_token_ids(self.stop_token_ids)
         if not isinstance(kwargs := self.chat_template_kwargs, Mapping):
