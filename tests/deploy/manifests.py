@@ -21,6 +21,8 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 OVERLAYS = sorted(path.parent for path in (KUBERNETES / "overlays").rglob("kustomization.yaml"))
 KUBECTL = shutil.which("kubectl")
 needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+# The names of the engines' images.
+RUNTIMES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrtllm"}
 
 SCHEMA = json.loads(Path(__file__).with_name("dynamo_graph_deployment.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -32,6 +34,9 @@ VERSION_TAG = re.compile(r":(\d+\.\d+\.\d+)(-[0-9A-Za-z.-]+)?$")
 
 def name_overlay(folder: Path) -> str:
     return folder.relative_to(KUBERNETES).as_posix()
+
+
+each_overlay = pytest.mark.parametrize("folder", OVERLAYS, ids=name_overlay)
 
 
 @functools.cache
@@ -58,6 +63,29 @@ def list_components(graph: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def list_containers(component: dict[str, Any]) -> dict[str, dict[str, Any]]:
     containers = component["podTemplate"]["spec"]["containers"]
     return {container["name"]: container for container in containers}
+
+
+def each_container(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[str]]]:
+    """Yield each container's component, itself and its command with all variables in place."""
+    graph = find_graph(render(folder))
+    variables = {entry["name"]: entry["value"] for entry in graph["spec"]["env"]}
+    for name, component in list_components(graph).items():
+        for container in list_containers(component).values():
+            words = [*container["command"], *container["args"]]
+            yield name, container, [expand(word, variables) for word in words]
+
+
+def expand(word: str, variables: dict[str, str]) -> str:
+    """Replace $(NAME) as Kubernetes does; raises KeyError if there is no such variable."""
+    return re.sub(r"\$\((\w+)\)", lambda found: variables[found[1]], word)
+
+
+def find_engine() -> dict[str, Any]:
+    """Return the container of the engine that has a worker beside it."""
+    graph = find_graph(render(KUBERNETES / "overlays" / "sidecar"))
+    pod = list_components(graph)["worker"]["podTemplate"]["spec"]
+    (engine,) = (found for found in pod["initContainers"] if found["name"] == "engine")
+    return {**engine, "pod": pod}
 
 
 def find_faults(graph: dict[str, Any]) -> list[str]:

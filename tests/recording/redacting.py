@@ -1,16 +1,21 @@
-"""What a redacted stream must keep: the structure of its answer."""
+"""Redacts text, and reads what a redacted stream must keep: the structure of its answer."""
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserFactory
 from backedge.postprocess import ChoiceDelta, Chunk, Postprocessor, PostprocessParams
 from backedge.postprocess.delta_builder import aggregate_deltas
+from backedge.recording.redaction import Redactor, RequestRedactor
 from backedge.tokenization.detokenizer import DetokenizerFactory
+
+from tests.support import NAMES, params, tiny_detokenizers, tiny_tokenizer
 
 Shape = dict[str, str] | str
 
@@ -99,3 +104,26 @@ def read_shape(arguments: str, declared: set[str]) -> Shape:
     if not isinstance(found, dict):
         return type(found).__name__
     return {key: type(value).__name__ for key, value in found.items() if key in declared}
+
+
+@functools.cache
+def redactor() -> Redactor:
+    return Redactor(tiny_detokenizers())
+
+
+def for_request(**fields: Any) -> RequestRedactor:
+    return RequestRedactor(redactor(), params(**fields), NAMES)
+
+
+def redact(redacting: RequestRedactor, token_ids: list[int]) -> list[int]:
+    """Return the redacted tokens; each was a chunk of its own."""
+    return [new for ids in redacting.redact([[one] for one in token_ids]) for new in ids]
+
+
+def decode(token_ids: list[int]) -> str:
+    text: str = tiny_tokenizer().decode(token_ids, skip_special_tokens=False)
+    return text
+
+
+def shorten(text: str) -> str:
+    return re.sub("x+", "x", re.sub("1+", "1", text))

@@ -1,44 +1,34 @@
-"""Redaction: the structure of an answer stays, and no word of it does."""
+"""No word of an answer stays in what is recorded of it."""
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import Any
 
 import msgspec
 import pytest
-from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.linear_parsers import NONEMPTY
-from backedge.parsers.parser_lookup import reasoning_format, tool_format
-from backedge.postprocess import ChoiceDelta, Chunk, Postprocessor, PostprocessParams
+from backedge.parsers.base import ParserNames
+from backedge.postprocess import ChoiceDelta, Chunk
 from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
 from backedge.recording.flags import RecordSettings
 from backedge.recording.kept_text import KeptText, is_replaced
 from backedge.recording.recorder import Recorder, RequestRecorder
 from backedge.recording.recording import RecordedModel, Recording
 from backedge.recording.redaction import (
-    Redactor,
-    RequestRedactor,
     measure_texts,
     name_error,
     redact_recording,
-    redact_schema,
 )
 from backedge.recording.writer import RecordingWriter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.samples.tokenizers import bpe
-from benchmarks.samples.tokenizers import encode as encode_by
-from tests.conformance.cases import Case, load_cases
-from tests.conformance.runner import build_request as conformance_request
-from tests.conformance.runner import read_prompt
-from tests.parsers.families import FAMILIES
-from tests.parsers.families.family import Family
-from tests.parsers.sample_model import cached_detokenizers, cached_linear_parsers
-from tests.parsers.test_families import build_names, build_request
-from tests.recording.redacting import find_structure
+from tests.recording.redacting import (
+    decode,
+    for_request,
+    redact,
+    redactor,
+)
 from tests.support import (
     NAMES,
     TRANSCRIPTS,
@@ -46,111 +36,12 @@ from tests.support import (
     encode,
     params,
     parser_request,
-    tiny_detokenizers,
-    tiny_parsers,
     tiny_tokenizer,
 )
 
 ESCAPE = re.compile(r"\\[\\bfnrtu]|&(?:lt|gt|amp);")
 WORD = re.compile(r"[^\W\d_]{2,}")
-# One case in so many of each family: enough for all kinds of them, in seconds.
-STEP = 40
-CONFORMANCE_STEP = 121
 WEATHER = next(found for found in TRANSCRIPTS.values() if found.get("tools"))
-
-
-@functools.cache
-def redactor() -> Redactor:
-    return Redactor(tiny_detokenizers())
-
-
-def for_request(**fields: Any) -> RequestRedactor:
-    return RequestRedactor(redactor(), params(**fields), NAMES)
-
-
-def redact(redacting: RequestRedactor, token_ids: list[int]) -> list[int]:
-    """Return the redacted tokens; each was a chunk of its own."""
-    return [new for ids in redacting.redact([[one] for one in token_ids]) for new in ids]
-
-
-def decode(token_ids: list[int]) -> str:
-    text: str = tiny_tokenizer().decode(token_ids, skip_special_tokens=False)
-    return text
-
-
-@pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=TRANSCRIPTS)
-def test_transcripts_keep_their_structure(transcript: Transcript) -> None:
-    request = params(parser=parser_request(transcript), stop=transcript.get("stop", []))
-    redacting = RequestRedactor(redactor(), request, NAMES)
-    parsers = tiny_parsers()
-    token_ids = encode(transcript["output"])
-    assert find_structure(
-        redacting.redact_params(request),
-        tiny_detokenizers(),
-        parsers,
-        [],
-        redact(redacting, token_ids),
-    ) == find_structure(request, tiny_detokenizers(), parsers, [], token_ids).rename(
-        redacting.kept.renamed
-    )
-
-
-@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
-def test_every_format_keeps_its_structure(family: Family) -> None:
-    tokenizer, names = bpe(family.markers, family.special), build_names(family)
-    detokenizers = cached_detokenizers(tokenizer)
-    parsers = cached_linear_parsers(names, tokenizer)
-    of_model = Redactor(detokenizers)
-    for case in family.all_cases()[::STEP]:
-        request = params(parser=build_request(case))
-        redacting = RequestRedactor(of_model, request, names)
-        prompt = encode_by(tokenizer, case.prompt)
-        token_ids = [*encode_by(tokenizer, case.output), *encode_by(tokenizer, "<|im_end|>")]
-        assert find_structure(
-            redacting.redact_params(request),
-            detokenizers,
-            parsers,
-            [new for ids in redacting.redact([prompt]) for new in ids],
-            redact(redacting, token_ids),
-            case.finish,
-        ) == find_structure(request, detokenizers, parsers, prompt, token_ids, case.finish).rename(
-            redacting.kept.renamed
-        ), case.id
-
-
-def find_tokenizer(case: Case) -> Any:
-    """Return a tokenizer with the markers of a case's formats as tokens."""
-    formats = tool_format(case.names.tool_call or ""), reasoning_format(case.names.reasoning or "")
-    families = [FAMILIES[format_.name] for format_ in formats if format_ is not None]
-    markers, special = (
-        tuple(dict.fromkeys(text for family in families for text in getattr(family, kind)))
-        for kind in ("markers", "special")
-    )
-    return bpe(markers, special)
-
-
-@pytest.mark.skipif(not load_cases(), reason="the conformance cases are not there")
-def test_conformance_cases_keep_their_structure() -> None:
-    for case in load_cases()[::CONFORMANCE_STEP]:
-        tokenizer = find_tokenizer(case)
-        detokenizers = cached_detokenizers(tokenizer)
-        parsers = cached_linear_parsers(case.names, tokenizer)
-        request = params(parser=conformance_request(case))
-        redacting = RequestRedactor(redactor_of(tokenizer), request, case.names)
-        prompt = encode_by(tokenizer, read_prompt(case))
-        output = encode_by(tokenizer, "".join(case.chunks) + "<|im_end|>")
-        tail = [new for ids in redacting.redact([prompt]) for new in ids]
-        answer = redact(redacting, output)
-        assert find_structure(
-            redacting.redact_params(request), detokenizers, parsers, tail, answer
-        ) == find_structure(request, detokenizers, parsers, prompt, output).rename(
-            redacting.kept.renamed
-        ), case.id
-
-
-@functools.cache
-def redactor_of(tokenizer: Any) -> Redactor:
-    return Redactor(cached_detokenizers(tokenizer))
 
 
 def kept_words() -> set[str]:
@@ -249,79 +140,6 @@ def test_characters_of_several_tokens() -> None:
     assert decode(redact(redacting, encode("\u6e38\u620f \U0001f44b\U0001f3fd"))) == "xx xx"
     half = encode("\u6e38")[:1]
     assert redact(redacting, half) == [], "half a character at the end is no text"
-
-
-def shorten(text: str) -> str:
-    return re.sub("x+", "x", re.sub("1+", "1", text))
-
-
-ESCAPES = {
-    r'"a\nb"': r'"x\nx"',
-    r'"\u00e9t\u00e9"': r'"\u1111x\u1111"',
-    r'"\\nein"': r'"\\x"',
-    "1.5e10, -20": "1.1e1, -1",
-    "a &lt;b&gt; &amp;c": "x &lt;x&gt; &amp;x",
-}
-
-
-@pytest.mark.parametrize(("text", "expected"), ESCAPES.items())
-def test_escapes_stay_escapes(text: str, expected: str) -> None:
-    redacted = decode(redact(for_request(), encode(text)))
-    # How many letters a word becomes is up to its tokens.
-    assert shorten(redacted) == shorten(expected)
-    assert redacted.count("1111") == expected.count("1111")
-
-
-def test_a_stop_string_is_renamed_and_arises_nowhere_else() -> None:
-    redacting = for_request(stop=["Observation: X", "x", "</tool_call>", "1, 1"])
-    assert redacting.kept.stops == {
-        # With a stop string of digits, names have letters for digits.
-        "Observation: X": "Nq: Nz",
-        "x": "Nj",
-        "</tool_call>": "</tool_call>",
-        "1, 1": "1, 1",
-    }
-    redacted = decode(redact(redacting, encode("My plan.\nObservation: X six")))
-    assert redacted.count("Nq: Nz") == 1
-    assert redacted.count("Nj") == 1, "the one of `six`, where the stop string was"
-
-
-STOPS = [
-    ["1, 1"],
-    ["11"],
-    ["x1"],
-    ["、"],
-    ["世界"],
-    ["\U0001f44b\U0001f3fd"],
-    ["こん", "ü"],
-    [", 2"],
-    ["🏽 "],
-]
-
-
-@pytest.mark.parametrize("size", [1, 3])
-@pytest.mark.parametrize("stop", STOPS, ids="|".join)
-@pytest.mark.parametrize("name", ["count", "multilingual_text"])
-def test_an_answer_ends_at_the_same_stop_string(name: str, stop: list[str], size: int) -> None:
-    """Also one of several tokens, and one that is made of what replaces words and numbers."""
-    transcript = TRANSCRIPTS[name]
-    request = params(stop=stop, parser=parser_request(transcript))
-    token_ids = encode(transcript["output"])
-    chunks = [token_ids[start : start + size] for start in range(0, len(token_ids), size)]
-    redacting = RequestRedactor(redactor(), request, NAMES)
-
-    def find_end(parts: list[list[int]], params: PostprocessParams) -> tuple[int, object]:
-        post = Postprocessor(params, tiny_detokenizers(), tiny_parsers())
-        for number, part in enumerate(parts):
-            for delta in post.feed(Chunk(token_ids=part)):
-                if delta.finish_reason:
-                    return number, delta.stop_reason
-        return -1, None
-
-    number, reason = find_end(chunks, request)
-    assert (reason in stop) == any(text in transcript["output"] for text in stop)
-    found = find_end(redacting.redact(chunks), redacting.redact_params(request))
-    assert found == (number, redacting.kept.stops.get(str(reason)))
 
 
 def test_deltas_lose_text_and_keep_their_kind() -> None:
@@ -432,114 +250,3 @@ STRUCTURE = {
     *("index", "delta", "role", "content", "reasoning", "tool", "calls", "finish", "reason"),
     *("assistant", "user", "system", "stop", "start", "end", "Exception", "logprobs", "token"),
 }
-
-
-SCHEMA = {
-    "type": "object",
-    "title": "secret",
-    "description": "secret",
-    "properties": {
-        "city": {"type": ["string", "null"], "enum": ["secret"], "nullable": True},
-        "days": {"type": "integer", "default": 7, "const": 12},
-        "kind": {"type": "secret", "examples": ["secret"]},
-        "any": True,
-        "a/b": {},
-        "name": {},
-        "/": {},
-    },
-    "required": ["city", "secret", 5, "name"],
-    "anyOf": [
-        *({"$ref": "secret"}, {"$ref": "#/$defs/Part"}, "secret", {"$ref": "#"}),
-        *({"$ref": "#secret"}, {"$ref": "#/$defs/Secret"}, {"$ref": "#/title/secret"}),
-        *({"$ref": "#/anyOf/1"}, {"$ref": "#/anyOf/99"}, {"$ref": "#/properties/a~1b"}),
-        *({"$ref": "#/examples/secret"}, {"$ref": "#/%24defs/Part"}, {"$ref": "#/properties/~1"}),
-    ],
-    "examples": {"secret": {}},
-    "$defs": {"Part": {"type": "string", "pattern": "secret"}},
-    "additionalProperties": {"const": {"secret": [1.5, "secret"]}},
-}
-REDACTED = {
-    "type": "object",
-    "properties": {
-        "N2": {"type": ["string", "null"], "nullable": True},
-        "N3": {"type": "integer"},
-        "N4": {},
-        "N5": True,
-        "N6": {},
-        "name": {},
-        "/": {},
-    },
-    "anyOf": [
-        *({}, {"$ref": "#/$defs/N9"}, {}, {"$ref": "#"}, {}, {}, {}),
-        *({"$ref": "#/anyOf/1"}, {}, {"$ref": "#/properties/N6"}, {}),
-        *({"$ref": "#/$defs/N9"}, {"$ref": "#/properties/~1"}),
-    ],
-    "$defs": {"N9": {"type": "string"}},
-    "additionalProperties": {"type": "object"},
-    "required": ["N2", "name"],
-}
-
-
-def test_names_become_short_ones_everywhere() -> None:
-    """But those that the model's formats look for."""
-    function = {"name": "zebra", "parameters": SCHEMA, "description": "secret", "strict": True}
-    tools: list[Any] = [{"type": "function", "function": function}, {"secret": "secret"}]
-    choice = {"type": "function", "function": {"name": "zebra"}}
-    request = params(parser=ParserRequest(tools=tools, tool_choice=choice))
-    redacting = RequestRedactor(redactor(), request, NAMES)
-    named = {"type": "function", "function": {"name": "N1"}}
-    assert redacting.redact_params(request).parser == ParserRequest(
-        tools=[
-            {"type": "function", "function": {"name": "N1", "parameters": REDACTED}},
-            {"type": "function"},
-        ],
-        tool_choice=named,
-    )
-    text = '{"name": "zebra", "arguments": {"city": "a city", "name": 5, "days": 7, "a/b": 2}}'
-    assert shorten(decode(redact(redacting, encode(text)))) == (
-        '{"name": "N1", "arguments": {"N2": "x N2", "name": 1, "N3": 1, "N6": 1}}'
-    )
-
-
-def test_what_is_no_schema_is_nothing() -> None:
-    assert redact_schema(False, {}) is False
-    assert redact_schema("secret", {}) == {}
-
-
-VALUES = {
-    ("enum", ("secret", "other")): "string",
-    ("enum", (1, "secret", None, 2.5, True, ())): [
-        *("integer", "string", "null", "number", "boolean", "array"),
-    ],
-    ("const", "secret"): "string",
-    ("const", None): "null",
-    ("enum", ()): None,
-}
-
-
-@pytest.mark.parametrize(("given", "types"), VALUES.items())
-def test_values_become_their_types(given: tuple[str, Any], types: object) -> None:
-    keyword, value = given
-    found = [list(one) if one == () else one for one in value] if keyword == "enum" else value
-    assert redact_schema({keyword: found}, {}) == ({} if types is None else {"type": types})
-
-
-def test_nothing_is_asked_for_that_names_tokens() -> None:
-    request = params(
-        logprobs=3,
-        return_token_ids=True,
-        return_tokens_as_token_ids=True,
-        stop=["END"],
-        parser=ParserRequest(
-            chat_template_kwargs={"thinking": True, "who": "secret", "zebra": 2, NONEMPTY: True},
-            tool_choice="secret",
-        ),
-    )
-    redacted = for_request(stop=["END"]).redact_params(request)
-    assert redacted == params(
-        stop=["N1"],
-        parser=ParserRequest(
-            chat_template_kwargs={"thinking": True, NONEMPTY: True}, tool_choice="required"
-        ),
-    )
-    assert not redacted.annotates_tokens
