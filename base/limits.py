@@ -52,8 +52,12 @@ MAX_TAG = 256
 """characters: an XML tag in arguments | it is text"""
 MAX_DESCRIPTION_BYTES = 1 << 16
 """bytes: a checkpoint's description of its answers | it is refused"""
+MAX_DESCRIBED_MARKERS = 32
+"""markers: texts that such a description looks for | the description is no table"""
+MAX_DESCRIBED_MARKER = 64
+"""characters: one of these texts | as above"""
 MAX_PATTERN_LENGTH = 1024
-"""characters: an expression in such a description | the description is no table"""
+"""characters: an expression in such a description | as above"""
 MAX_PATTERN_ALTERNATIVES = 32
 """alternatives: what an expression in such a description may match | as above"""
 MAX_PATTERN_DEPTH = 8

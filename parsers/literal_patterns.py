@@ -40,7 +40,10 @@ class Capture:
 Piece = str | Part | Capture
 Pieces = tuple[Piece, ...]
 
-_GROUP = re.compile(r"\(\?P?<(?P<name>\w+)>(?P<body>(?:\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^()\\])*)\)")
+# Each character has one way to match, so a failure takes no second look at a class.
+_GROUP = re.compile(
+    r"\(\?P?<(?P<name>\w+)>(?P<body>(?:\\.|\[\^?+\]?+(?:\\.|[^\]\\])*\]|[^()\[\\])*)\)"
+)
 _CLASS = r"(?:\\[wS]|\[\^?\]?(?:\\.|[^\]\\\[])+\])"
 _RUN = re.compile(rf"(?:{_CLASS}){{1,2}}[*+]\??|\.[*+]\?")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
@@ -81,13 +84,17 @@ class _Reader:
         return found
 
     def _read_sequence(self, depth: int) -> list[Pieces]:
-        found: list[Pieces] = [()]
+        found: list[list[Piece]] = [[]]
         while self.position < len(self._pattern) and self._pattern[self.position] not in "|)":
             options = self._repeat(self._read_item(depth))
             if len(found) * len(options) > MAX_PATTERN_ALTERNATIVES:
                 raise PatternError(f"has more than {MAX_PATTERN_ALTERNATIVES} alternatives")
-            found = [one + more for one, more in itertools.product(found, options)]
-        return found
+            if len(options) > 1:
+                found = [[*one, *more] for one, more in itertools.product(found, options)]
+            else:
+                for one in found:
+                    one.extend(options[0])
+        return [tuple(pieces) for pieces in found]
 
     def _read_item(self, depth: int) -> list[Pieces]:
         pattern, start = self._pattern, self.position

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
+from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError, show
 from ..base.json_types import JsonObject
-from ..base.limits import MAX_DESCRIPTION_BYTES
+from ..base.limits import MAX_DESCRIBED_MARKER, MAX_DESCRIBED_MARKERS, MAX_DESCRIPTION_BYTES
 from .arguments.json_calls import CallKeys
 from .base import ParserNames
 from .format import Format, Jump, ReuseSuffix, Spelling, State, Target
@@ -77,11 +77,14 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def name_description(description: object) -> str:
-    """Return the parsers' name for a `response_template`. Raises `SetupError` if it is too large.
+    """Return the parsers' name for a `response_template`. Raises `SetupError` for an unusable one.
 
     The name holds the description, so it suffices to build the parsers.
     """
-    text = msgspec.json.encode(description, order="sorted").decode()
+    try:
+        text = msgspec.json.encode(description, order="sorted").decode()
+    except (ValueError, RecursionError) as error:
+        raise SetupError(f"the model's `response_template` cannot be used: {error}.") from error
     if len(text) > MAX_DESCRIPTION_BYTES:
         raise SetupError(
             f"the model's `response_template` has more than {MAX_DESCRIPTION_BYTES} bytes."
@@ -165,7 +168,7 @@ def read_fields(name: str) -> dict[str, Field]:
         raise SetupError(f"the model's `response_template` cannot be used: {error}.") from error
     if description.version != 1:
         raise SetupError(
-            f"the model's `response_template` has version {description.version}; known is 1."
+            f"the model's `response_template` has version {show(description.version)}; known is 1."
         )
     return description.fields
 
@@ -194,6 +197,7 @@ class _Compiler:
                 raise DescriptionError(name, "an answer does not have")
             try:
                 (self._add_calls if name == "tool_calls" else self._add_text)(name, field)
+                self._check_markers()
             except PatternError as error:
                 raise DescriptionError(name, str(error)) from error
         if self._fields.keys() <= {"content"}:
@@ -209,6 +213,14 @@ class _Compiler:
             quotes=self._quotes,
             spelling=self._spelling,
         )
+
+    def _check_markers(self) -> None:
+        """Raise `PatternError` for markers for which the search takes seconds to build."""
+        markers = {marker for targets in self._states.values() for marker in targets}
+        if len(markers) > MAX_DESCRIBED_MARKERS:
+            raise PatternError(f"is beyond the {MAX_DESCRIBED_MARKERS} markers of a description")
+        if any(len(marker) > MAX_DESCRIBED_MARKER for marker in markers):
+            raise PatternError(f"has a marker of more than {MAX_DESCRIBED_MARKER} characters")
 
     def _add(self, state: State, markers: Iterable[str], target: Target) -> None:
         self._states.setdefault(state, {}).update(dict.fromkeys(markers, target))

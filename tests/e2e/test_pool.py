@@ -137,8 +137,9 @@ def test_a_worker_whose_pool_is_absent_leaves_the_fleet_until_it_serves(
 
 
 def pool_processes(worker: Process) -> list[int]:
-    """Return the pids of the worker's pool, the oldest process first: the fork server."""
-    found = []  # pids begin anew at some number, so the time of start comes before
+    """Return the pids of the worker's pool: the fork server, then the others by age."""
+    # Of a fork server that has ended, processes go on. Pids begin anew at some number.
+    found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             is_ours = b"backedge.worker.pool.fork_server_main" in (path / "cmdline").read_bytes()
@@ -146,8 +147,9 @@ def pool_processes(worker: Process) -> list[int]:
         except OSError:
             continue
         if is_ours and fields[0] != "Z" and int(fields[3]) == worker.popen.pid:
-            found.append((int(fields[19]), int(path.name)))
-    return [pid for _, pid in sorted(found)]
+            is_forked = int(fields[1]) != worker.popen.pid
+            found.append((is_forked, int(fields[19]), int(path.name)))
+    return [pid for *_, pid in sorted(found)]
 
 
 def find_folder(pid: int) -> Path:

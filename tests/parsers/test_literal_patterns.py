@@ -58,7 +58,10 @@ def test_no_expression_raises_anything_else(pattern: str) -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    ["(?P<name>" * 100, "(?P<a>[" + "\\" * 900, "(?:a|" * 200, "[" * MAX_PATTERN_LENGTH],
+    [
+        *("(?P<name>" * 100, "(?P<a>[" + "\\" * 900, "(?:a|" * 200, "[" * MAX_PATTERN_LENGTH),
+        *("(?P<a>" + unit * 200 for unit in ("[a]", "[^]", "[]", "[^]a]", "[]a]")),
+    ],
 )
 def test_an_expression_of_openings_alone_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError):

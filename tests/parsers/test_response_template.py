@@ -104,10 +104,18 @@ def test_the_label_of_metrics_is_short() -> None:
     assert ParserNames(name, name).label == "template+template"
 
 
+def nest(levels: int) -> list[object]:
+    found: list[object] = []
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
 @pytest.mark.parametrize(
     ("description", "problem"),
     [
         ({**MADE_UP, "version": 2}, "has version 2"),
+        ({**MADE_UP, "version": 10**900}, r"has version 10+\.\.\."),
         ({**MADE_UP, "more": 1}, "unknown field `more`"),
         ({"fields": {"content": {}}}, "neither reasoning nor calls"),
         ({"fields": {"x": {"open": "<x>"}}}, "'x' that an answer does not have"),
@@ -124,6 +132,10 @@ def test_the_label_of_metrics_is_short() -> None:
         (with_calls(open_pattern="(" * 900), "'\\('"),
         ([], "cannot be used"),
         ({"fields": {"x": "y" * MAX_DESCRIPTION_BYTES}}, "more than 65536 bytes"),
+        ({"fields": {"x": "\ud800"}}, "cannot be used"),
+        (nest(5000), "cannot be used"),
+        (with_calls(close=[f"<{n}>" for n in range(99)]), "is beyond the 32 markers"),
+        (with_calls(close="<" * 65), "a marker of more than 64 characters"),
     ],
 )
 def test_what_no_table_holds_is_refused(description: object, problem: str) -> None:
