@@ -138,7 +138,9 @@ class ChatModel:
         self._vocabulary_size = read_vocabulary_size(self.path)
         self._preprocess = preprocess
         self.local_factories = local_factories
-        self._is_plain = read_worker_card(dynamo.read_runtime_config(card)) is None
+        runtime_config = dynamo.read_runtime_config(card)
+        self._is_plain = read_worker_card(runtime_config) is None
+        self._read_again_by = runtime_config.tool_call_parser
 
     async def answer(
         self, request: JsonObject, context: dynamo.Context
@@ -280,4 +282,6 @@ class ChatModel:
         media, _ = extract_mm_urls(prepared.request.raw["messages"])
         counts = {MEDIA_COUNTS[kind]: len(items) for kind, items in (media or {}).items() if items}
         prompt: list[int] = prepared.preprocessed["token_ids"]
-        return OpenAIChunkWriter(prepared.params, counts, prompt, prepared.request.extra_fields)
+        return OpenAIChunkWriter(
+            prepared.params, counts, prompt, prepared.request.extra_fields, self._read_again_by
+        )

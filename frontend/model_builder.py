@@ -90,6 +90,7 @@ class ChatModelBuilder(abc.ABC):
         self.runtime_config = card.runtime_config()
         runtime_config = read_runtime_config(card)
         self.context_length = runtime_config.context_length
+        self._read_again_by = runtime_config.tool_call_parser
         self.worker_card = worker_card
         found = read_configured_parsers(self.flags, runtime_config, worker_card)
         names = resolve_described(found.names, self.path)
@@ -125,6 +126,15 @@ class ChatModelBuilder(abc.ABC):
                 "model's %s as content; start this frontend, or the workers, with the flag",
                 name,
                 " and ".join(unread),
+            )
+
+        if self.worker_card is not None and self._read_again_by:
+            logger.warning(
+                "model %s: Dynamo's parser %s reads answers without a stream again, so their "
+                "content is spelled otherwise; leave --dyn-tool-call-parser out if no stock "
+                "frontend serves this model's workers",
+                name,
+                self._read_again_by,
             )
 
     def _find_unread(self) -> list[str]:

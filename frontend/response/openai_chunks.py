@@ -10,6 +10,7 @@ import msgspec
 from ...base.json_types import JsonObject
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessedChunk, PostprocessParams, Usage
 from ..request.chat_request import PROMPT_LOGPROBS
+from .inert_content import spell_inert
 
 AnnotatedChunk: TypeAlias = JsonObject
 """A chat.completion.chunk, or only metrics, in the envelope of Dynamo's HTTP layer."""
@@ -21,6 +22,7 @@ class OpenAIChunkWriter:
     media: number of images, videos and audio clips in the request, by name of Dynamo's metric.
     prompt_token_ids: sent with the first chunk to a client that asks for token ids.
     extra_fields: the fields under `nvext` that the client asks for.
+    read_again_by: Dynamo's tool parser that reads answers without a stream again, if any.
     """
 
     def __init__(
@@ -29,8 +31,10 @@ class OpenAIChunkWriter:
         media: dict[str, int],
         prompt_token_ids: list[int],
         extra_fields: Sequence[str] = (),
+        read_again_by: str | None = None,
     ) -> None:
         self._params = params
+        self._read_again_by = None if params.stream else read_again_by
         self._media = media
         self._prompt_token_ids = prompt_token_ids if params.return_token_ids else []
         self._extra_fields = extra_fields
@@ -71,11 +75,18 @@ class OpenAIChunkWriter:
         return metrics
 
     def _build_choice(self, delta: ChoiceDelta) -> JsonObject:
-        choice = {
+        fields: JsonObject = msgspec.to_builtins(delta.delta)
+        choice: JsonObject = {
             "index": delta.index,
-            "delta": msgspec.to_builtins(delta.delta),
+            "delta": fields,
             "finish_reason": delta.finish_reason,
         }
+        if self._read_again_by and delta.delta.content and not delta.delta.tool_calls:
+            fields["content"] = spell_inert(
+                delta.delta.content,
+                self._read_again_by,
+                has_tools=self._params.parser.parses_tools,
+            )
         if delta.logprobs is not None:
             choice["logprobs"] = {"content": msgspec.to_builtins(delta.logprobs)}
         return choice

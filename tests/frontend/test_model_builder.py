@@ -91,6 +91,15 @@ def test_what_no_parser_reads_is_one_warning(card, flags, registered, parts, cap
     assert all(part in warnings[0] for part in parts)
 
 
+def test_a_parser_of_dynamos_beside_the_workers_own_is_one_warning(caplog):
+    for card, warnings in ((WorkerCard(engine="vllm", engine_version="1"), 1), (None, 0)):
+        caplog.clear()
+        built = builder(card, PARSERS, chat_template=None)
+        built.log_model("rendered", built.configured.names)
+        assert len(caplog.messages) == warnings
+        assert all("hermes reads answers without a stream" in one for one in caplog.messages)
+
+
 def test_a_name_that_only_an_engine_has_is_refused_without_it():
     with pytest.raises(UnknownParserError, match="hermes"):
         builder(tool_call_parser="of_its_own").usable_parsers()

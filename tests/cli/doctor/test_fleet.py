@@ -73,6 +73,13 @@ def test_a_parser_of_a_plugin_is_noted() -> None:
     assert "mine is a parser of the engine or of a plugin" in message
 
 
+def test_a_parser_of_dynamos_beside_our_own_is_noted() -> None:
+    [(severity, message)] = complaints(check_workers(workers(card(tool_call_parser="hermes"))))
+    assert severity == "note"
+    assert "Dynamo's parser hermes reads answers without a stream again" in message
+    assert complaints(check_workers(workers(card(own=None, tool_call_parser="hermes")))) == []
+
+
 @pytest.mark.parametrize(
     ("answers", "severity", "part"),
     [
