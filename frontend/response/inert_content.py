@@ -58,8 +58,12 @@ def _spell_markers(format_: Format) -> list[str]:
         for marker in markers
         for spelling in format_.spell(marker)
     }
-    named = [marker for marker in spelled if len(marker) >= _MIN_MARKER and re.search(r"\w", marker)]
-    return [re.escape(marker) for marker in sorted(named, key=len, reverse=True)]
+    longest_first = sorted(spelled, key=len, reverse=True)
+    return [
+        re.escape(marker)
+        for marker in longest_first
+        if len(marker) >= _MIN_MARKER and re.search(r"\w", marker)
+    ]
 
 
 def _is_answer(text: str) -> bool:

@@ -33,8 +33,7 @@ OUTPUTS = {
     "deepseek_v3_2": (
         f'{DSML}"write">\n<｜DSML｜parameter name="path" string="true">a b',
         f"{DSML}write a b",
-        f'{DSML}"write">\n<｜DSML｜parameter name= string="true">a b</｜DSML｜parameter>\n'
-        "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+        f'{DSML}"write">\n<｜DSML｜parameter name= string="true">a b</｜DSML｜parameter>\n',
     ),
 }
 
