@@ -146,7 +146,16 @@ def _check_group(model: str, members: Sequence[FleetWorker]) -> Iterator[Finding
             "give all workers of a model the same flags, unless an upgrade is in progress",
         )
     yield from _check_alike(model, own)
-    if own and (parser := next(filter(None, (one.dyn_tool_call_parser for one in members)), None)):
+    if own:
+        yield from _check_read_again(model, members)
+    dyn = ((worker.dyn_tool_call_parser, worker.dyn_reasoning_parser) for worker in members)
+    yield from _check_equal(model, "names for Dynamo's own frontend", dyn)
+    yield from _check_equal(model, "context lengths", (worker.context_length for worker in members))
+
+
+def _check_read_again(model: str, members: Sequence[FleetWorker]) -> Iterator[Finding]:
+    """Note Dynamo's parser beside our own."""
+    for parser in sorted({one.dyn_tool_call_parser for one in members} - {None, ""}, key=str):
         yield Finding(
             "note",
             model,
@@ -154,9 +163,6 @@ def _check_group(model: str, members: Sequence[FleetWorker]) -> Iterator[Finding
             "frontend spells their content otherwise",
             "leave --dyn-tool-call-parser out if no stock frontend serves these workers",
         )
-    dyn = ((worker.dyn_tool_call_parser, worker.dyn_reasoning_parser) for worker in members)
-    yield from _check_equal(model, "names for Dynamo's own frontend", dyn)
-    yield from _check_equal(model, "context lengths", (worker.context_length for worker in members))
 
 
 def _check_alike(model: str, cards: Sequence[WorkerCard]) -> Iterator[Finding]:
