@@ -181,7 +181,17 @@ class TestRequestsOfTheInterface:
         return Client(replay.frontend.url, CONTRACT)
 
 
-for name in requests_of_any_worker() if WHOLE else ():
+# The replay engine knows its transcripts' prompts and tokens only: it has no cache, generates
+# nothing past an end, knows no prompt without its tools, no probabilities but of tokens by number.
+WITH_AN_ENGINE = {
+    "test_max_tokens_and_ignore_eos",
+    "test_tool_choice_none_leaves_the_text_alone",
+    "test_logprobs_name_every_token",
+    "test_probabilities_of_the_prompt",
+    "test_cached_tokens",
+}
+OF_THE_INTERFACE = [name for name in requests_of_any_worker() if name not in WITH_AN_ENGINE]
+for name in OF_THE_INTERFACE if WHOLE else ():
     setattr(TestRequestsOfTheInterface, name, staticmethod(getattr(test_requests, name)))
 
 
