@@ -9,11 +9,12 @@ import pytest
 
 from tests.e2e import test_requests
 from tests.e2e.client import Client, ask_transcripts
+from tests.e2e.completion_cases import ask
 from tests.e2e.conftest import VLLM_PARSERS, describe_kv_events
 from tests.e2e.test_requests import requests_of_any_worker
 from tests.e2e.test_sglang import as_sglang
 from tests.e2e.test_sglang_kv_routing import PAGE
-from tests.e2e.test_sidecar import FEW, REFUSED, WAITS, check_overlap, check_refusals
+from tests.e2e.test_sidecar import COMPARED, FEW, REFUSED, WAITS, check_overlap, check_refusals
 from tests.e2e.test_transcripts import ALL, STREAMED, check, check_tokens
 from tests.pairwise import WHOLE
 from tests.support import TRANSCRIPTS, Transcript
@@ -78,6 +79,26 @@ class TestRequests:
 
 for name in requests_of_any_worker() if WHOLE else FEW:
     setattr(TestRequests, name, staticmethod(getattr(test_requests, name)))
+
+
+@pytest.fixture(scope="module")
+def patched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """The frontend of a patched worker, with an engine of its own."""
+    with Stack(tmp_path_factory.mktemp("patched")) as stack:
+        stack.sglang("--sglang-processing", *VLLM_PARSERS, *ROOM)
+        frontend = stack.frontend(*VLLM_PARSERS, command=HUGGINGFACE_FRONTEND)
+        stack.wait_for_model(frontend)
+        yield frontend
+
+
+@pytest.mark.skipif(not WHOLE, reason="a second engine, for WHOLE_MATRICES")
+@pytest.mark.parametrize("name", COMPARED)
+def test_completions_are_the_patched_worker_s(
+    frontend: Process, patched: Process, name: str
+) -> None:
+    answers = [ask(each.url, COMPARED[name]) for each in (patched, frontend)]
+    assert answers[0]["status"] == 200
+    assert answers[1] == answers[0]
 
 
 def test_the_router_knows_the_engines_cache(frontend: Process) -> None:
