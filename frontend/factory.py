@@ -143,7 +143,7 @@ class EngineFactory:
             deployment, self._prompt_queue, selection, worker_card, self.prompt_cache
         )
         model = await builder.build()
-        model.reasoning = builder.call_policy().reasoning
+        model.reasoning = builder.call_policy.reasoning
         if self.recording is not None:
             self.recording.record(model, builder)
         if self._turns is not None and self.turn_store is not None:

@@ -27,10 +27,10 @@ from ..guided.call_policy import (
     ReasoningTags,
     find_call_format,
     read_reasoning_tags,
+    settle_markers,
 )
 from ..parsers.base import ParserNames
 from ..parsers.detection import detect_reasoning, detect_tool_calls
-from ..parsers.linear_parsers import spell_markers
 from ..parsers.parser_lookup import Kind, reasoning_format, tool_format
 from ..parsers.response_template import PREFIX, reasoning_part
 from ..postprocess.messages import WorkerCard
@@ -155,8 +155,9 @@ class ChatModelBuilder(abc.ABC):
             if found is not None and not name
         ]
 
+    @functools.cached_property
     def call_policy(self) -> CallPolicy:
-        """Return when calls are held to a grammar of the model's own syntax."""
+        """When calls are held to a grammar of the model's own syntax."""
         engine = None if self.worker_card is None else self.worker_card.engine
         read_tokens = functools.partial(read_added_tokens, Path(self.path))
         return read_call_policy(self.runtime_config, self.configured.names, engine, read_tokens)
@@ -268,6 +269,4 @@ def find_passed_reasoning(
     format_ = reasoning_format(name) if name else None
     if format_ is None:
         return None
-    return read_reasoning_tags(
-        format_ if format_.suffix is None else spell_markers(format_, read_tokens())
-    )
+    return read_reasoning_tags(settle_markers(format_, read_tokens))

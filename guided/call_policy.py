@@ -187,6 +187,11 @@ def find_call_format(
     format_ = tool_format(names.tool_call) if names.tool_call else None
     if format_ is None or format_.spelling is None:
         return None
+    return settle_markers(format_, read_tokens)
+
+
+def settle_markers(format_: Format, read_tokens: Callable[[], Collection[str]]) -> Format:
+    """Return the format with the markers of a vocabulary. read_tokens: see above."""
     return format_ if format_.suffix is None else spell_markers(format_, read_tokens())
 
 

@@ -75,7 +75,7 @@ class SglangModelBuilder(ChatModelBuilder):
             parsers.names,
             self.runtime_config,
             self.engine_name("sglang"),
-            self.call_policy(),
+            self.call_policy,
             hides_unused_tools=self.config.exclude_tools_when_tool_choice_none,
         )
         preprocessor = PromptPreprocessor(prompts, folder, self.prompt_queue, self.context_length)

@@ -64,7 +64,7 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
         prompts = HuggingFacePrompts(
             files.prompt_token_ids,
             self.runtime_config,
-            self.call_policy(),
+            self.call_policy,
             has_reasoning_parser=self.configured.names.reasoning is not None,
             shows_unused_tools=not self.config.exclude_tools_when_tool_choice_none,
             shows_only_named=engine == "sglang",

@@ -84,7 +84,7 @@ class VllmModelBuilder(ChatModelBuilder):
         await asyncio.to_thread(self._replace_rendering, processor)
         tokenizer, model_config = processor.tokenizer, processor.input_processor.model_config
         factories = detokenizers(tokenizer), parsers.build("vllm", tokenizer, model_config)
-        preprocess = VllmPreprocessor(processor, self.call_policy(), self.prompt_queue)
+        preprocess = VllmPreprocessor(processor, self.call_policy, self.prompt_queue)
         model = ChatModel(self.deployment, preprocess, lambda: factories)
         if FREED not in self.features_off:
             weakref.finalize(model, release_caches, renderer)
@@ -107,7 +107,7 @@ class VllmModelBuilder(ChatModelBuilder):
         await self.prompt_queue.loop.run(
             factory.chat_engine_factory(
                 self.deployment.instance_id,
-                FilteredCard(self.card, constrains=not self.call_policy().replaces_all),
+                FilteredCard(self.card, constrains=not self.call_policy.replaces_all),
                 self.deployment.engine,
             )
         )
