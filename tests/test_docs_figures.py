@@ -1,4 +1,4 @@
-"""Figures of README.md and docs/why-backedge.md are those of the pages that measure them."""
+"""Figures of the docs are those of the code, or stand beside the command that measures them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from backedge.base import limits
 from backedge.frontend.main import ENVIRONMENT
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.testing.tokenizer_kit.samples import LONG_CHARACTERS
 from backedge.tokenization.prompt_encoder import PART_CHARACTERS
 from backedge.worker.flags import WorkerSettings
+from backedge.worker.metrics import MEASURED_ONE_IN
 from backedge.worker.pool import CORES_PER_PROCESS, MAX_AUTO_PROCESSES
 
-from tests.test_docs import read
+from tests.test_docs import ROOT, read
 
+DOCS = ROOT / "docs"
 WHY, PERFORMANCE = "docs/why-backedge.md", "docs/performance.md"
 
 
@@ -84,6 +87,19 @@ DELAYS = (
 )
 PROBE_S = limits.ENGINE_PROBE_S + limits.ENGINE_PROBE_INTERVAL_S
 GIVEN_UP_S = limits.MAX_FAILED_PROBES * PROBE_S
+RULES = read("deploy/kubernetes/monitoring/rules.yaml")
+LOOKUP_MS = limits.TURN_LOOKUP_MS
+
+
+def read_threshold(metric: str) -> str:
+    """Return what an alert compares a metric with."""
+    return re.findall(rf"{metric}\b.*?\) > (\d+)$", RULES, re.MULTILINE)[0]
+
+
+def read_constant(path: str, name: str) -> int:
+    return int(re.findall(rf"\b{name} = (\d+)", read(path))[0])
+
+
 # page, text whose figures are the code's
 OF_THE_CODE = [
     ("docs/flags.md", DELAYS),
@@ -106,9 +122,72 @@ OF_THE_CODE = [
         f"may take {limits.IMAGE_FETCH_S:g} seconds and {limits.MAX_IMAGE_BYTES >> 20} MiB",
     ),
     ("docs/sidecar.md", f"after {limits.MAX_FAILED_PROBES} failed probes, some {GIVEN_UP_S:g} s"),
+    (
+        "docs/metrics.md",
+        f"`balanced` {BALANCED.content:g} s for content, {BALANCED.reasoning:g} s for reasoning, "
+        f"{BALANCED.tools:g} s for tools and {BALANCED.tokens:g} s for none",
+    ),
+    ("docs/metrics.md", f"delay of `balanced` is {BALANCED.content:g} s"),
+    ("docs/metrics.md", f"those of {PART_CHARACTERS:,} characters and more"),
+    ("docs/metrics.md", f"one request in {MEASURED_ONE_IN} is measured"),
+    ("docs/metrics.md", f"waited for more than {read_threshold('wait_seconds')} seconds"),
+    ("docs/metrics.md", f"More than {read_threshold('in_flight > 0')} tokens of each request"),
+    ("docs/metrics.md", f"At {limits.MAX_BACKLOG} tokens the worker stops reading"),
+    ("docs/recording.md", f"the last {limits.TAIL_TOKENS:,} tokens of prompts"),
+    ("docs/recording.md", f"its last {limits.TAIL_TOKENS:,} tokens, redacted"),
+    ("docs/requests.md", f"`n` 1 to {limits.MAX_CHOICES}"),
+    ("docs/requests.md", f"`top_logprobs` 0 to {limits.MAX_TOP_LOGPROBS}"),
+    (
+        "docs/requests.md",
+        f"at most {read_constant('engines/sglang/worker.py', 'MAX_DELIVERED_OUTPUTS')} tokens at",
+    ),
+    ("docs/tokenizers.md", f"a queue of {limits.WAITING_PER_THREAD:,} prompts for each"),
+    ("docs/tokenizers.md", f"a document of {LONG_CHARACTERS:,} characters"),
+    ("docs/deploy.md", f"cannot be started for {limits.POOL_ABSENT_S} seconds"),
+    ("docs/offline.md", f"a list of up to {limits.MAX_EMBEDDED_INPUTS:,} of these"),
+    ("docs/offline.md", f"Rows with {limits.MAX_HELD_INPUTS} inputs or more"),
+    ("docs/turns.md", f"nor one over {limits.MAX_TURN_BYTES >> 20} MiB"),
+    ("docs/turns.md", f"A look-up takes at most {LOOKUP_MS} ms"),
+    ("docs/turns.md", f"waits for {LOOKUP_MS // 2} ms"),
+    ("docs/turns.md", f"asks for {limits.MAX_FETCHED_TURNS} answers at most"),
+    ("docs/turns.md", f"`--keep-turns-expiry {limits.KEEP_TURNS_EXPIRY_S}`"),
+    ("docs/flags.md", f"`--prompt-cache-mb {limits.PROMPT_CACHE_MB}`"),
+    (
+        "docs/inspect.md",
+        f"the first {read_constant('cli/inspect/assets/page.js', 'PRINTED'):,} tokens",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("page", "text"), OF_THE_CODE)
 def test_defaults_are_those_of_the_code(page: str, text: str) -> None:
-    assert text in " ".join(read(page).split())
+    assert text.casefold() in " ".join(read(page).split()).casefold()
+
+
+UNITS = r"us|ms|s|seconds?|minutes?|hours?|%|KB|[MG]i?B|bytes?|lines"
+FIGURE = re.compile(rf"(?<![\w.-])\d[\d,.]*(?: to \d[\d,.]*)? (?:{UNITS})\b")
+# Pages of measurements, each with its command; of limits; of what others wrote or do.
+OWN_FIGURES = ("performance", "limits", "pitfalls", "upstream")
+# What a reader sets or adds up on the page.
+ON_THE_PAGE = {("docs/deploy.md", "60 seconds")}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        *(f"docs/{path.name}" for path in DOCS.glob("*.md") if path.stem not in OWN_FIGURES),
+    ],
+)
+def test_a_figure_is_the_codes_or_stands_beside_its_command(page: str) -> None:
+    """No page repeats from memory what another one measures."""
+    known = " ".join(text for of, text in OF_THE_CODE if of == page)
+    prose = re.sub(r"^```.*?^```$", "", read(page), flags=re.MULTILINE | re.DOTALL)
+    loose = [
+        figure
+        for section in re.split(r"^#", prose, flags=re.MULTILINE)
+        if "benchmarks." not in section
+        for figure in FIGURE.findall(" ".join(section.split()))
+        if figure not in known and (page, figure) not in ON_THE_PAGE
+    ]
+    assert loose == []

@@ -20,6 +20,12 @@ from backedge.testing.replay_worker.flags import build_flag_parser, build_worker
 from backedge.testing.replay_worker.worker import ReplayWorker, serve
 from backedge.worker.egress import push_or_pull
 from backedge.worker.metrics import WorkerMetrics
+from dynamo.llm.exceptions import (
+    Disconnected,
+    EngineShutdown,
+    RouterQueueLimitExceeded,
+    WorkerUnavailable,
+)
 from dynamo.runtime.logging import configure_dynamo_logging
 
 from tests.support import encode, tiny_tokenizer
@@ -56,6 +62,11 @@ SCRIPTS: dict[str, tuple[list[Any], int]] = {
     "value error": ([ValueError("x")], 503),
     "type error": ([TypeError("x")], 503),
     "silent end": ([FIRST], 503),
+    # Its engine ends, it has no room, or it cannot reach another worker that it needs.
+    "shut down": ([FIRST, EngineShutdown("x")], 503),
+    "full": ([RouterQueueLimitExceeded("x")], 503),
+    "unavailable": ([WorkerUnavailable("x")], 503),
+    "disconnected": ([FIRST, Disconnected("x")], 503),
 }
 
 
