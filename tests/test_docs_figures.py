@@ -85,6 +85,10 @@ DELAYS = (
     f"content {BALANCED.content * 1000:g} ms, reasoning {BALANCED.reasoning * 1000:g} ms, "
     f"tool arguments {BALANCED.tools * 1000:g} ms"
 )
+DELAYS_S = (
+    f"`balanced` {BALANCED.content:g} s for content, {BALANCED.reasoning:g} s for reasoning, "
+    f"{BALANCED.tools:g} s for tools and {BALANCED.tokens:g} s for none"
+)
 PROBE_S = limits.ENGINE_PROBE_S + limits.ENGINE_PROBE_INTERVAL_S
 GIVEN_UP_S = limits.MAX_FAILED_PROBES * PROBE_S
 RULES = read("deploy/kubernetes/monitoring/rules.yaml")
@@ -122,11 +126,7 @@ OF_THE_CODE = [
         f"may take {limits.IMAGE_FETCH_S:g} seconds and {limits.MAX_IMAGE_BYTES >> 20} MiB",
     ),
     ("docs/sidecar.md", f"after {limits.MAX_FAILED_PROBES} failed probes, some {GIVEN_UP_S:g} s"),
-    (
-        "docs/metrics.md",
-        f"`balanced` {BALANCED.content:g} s for content, {BALANCED.reasoning:g} s for reasoning, "
-        f"{BALANCED.tools:g} s for tools and {BALANCED.tokens:g} s for none",
-    ),
+    ("docs/metrics.md", DELAYS_S),
     ("docs/metrics.md", f"delay of `balanced` is {BALANCED.content:g} s"),
     ("docs/metrics.md", f"those of {PART_CHARACTERS:,} characters and more"),
     ("docs/metrics.md", f"one request in {MEASURED_ONE_IN} is measured"),
