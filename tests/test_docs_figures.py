@@ -97,7 +97,7 @@ LOOKUP_MS = limits.TURN_LOOKUP_MS
 
 def read_threshold(metric: str) -> str:
     """Return what an alert compares a metric with."""
-    return re.findall(rf"{metric}\b.*?\) > (\d+)$", RULES, re.MULTILINE)[0]
+    return str(re.findall(rf"{metric}\b.*?\) > (\d+)$", RULES, re.MULTILINE)[0])
 
 
 def read_constant(path: str, name: str) -> int:
