@@ -336,14 +336,15 @@ def aggregate_deltas(
 ) -> ChoiceDelta:
     """Merge all deltas of a choice into one.
 
-    open_calls: the calls that become content (`DeltaBuilder.open_calls`).
+    open_calls: the calls that become content (`DeltaBuilder.open_calls`). So does one that a limit
+    has cut: Dynamo's HTTP layer would drop it.
     """
     last = deltas[-1]
     calls = _join_calls(deltas)
+    if last.finish_reason == "length":
+        open_calls = {**_find_cut_call(calls), **open_calls}
     content = "".join(part.delta.content or "" for part in deltas)
-    if open_calls:
-        content += _spell_calls(calls, open_calls)
-        calls = [call for call in calls if call.index not in open_calls]
+    content += _spell_calls(calls, open_calls)
     return ChoiceDelta(
         last.index,
         Delta(
@@ -351,7 +352,7 @@ def aggregate_deltas(
             content=content or None,
             reasoning_content="".join(part.delta.reasoning_content or "" for part in deltas)
             or None,
-            tool_calls=calls,
+            tool_calls=[call for call in calls if call.index not in open_calls],
         ),
         last.finish_reason,
         last.stop_reason,
@@ -373,6 +374,18 @@ def _join_calls(deltas: Sequence[ChoiceDelta]) -> list[ToolCallDelta]:
         )
         for index, call in calls.items()
     ]
+
+
+def _find_cut_call(calls: Sequence[ToolCallDelta]) -> dict[int, str]:
+    """Return the last call, as `DeltaBuilder.open_calls` has it, if its arguments are no object."""
+    for call in calls[-1:]:
+        try:
+            msgspec.json.decode(call.function.arguments, type=dict[str, msgspec.Raw])
+        except msgspec.DecodeError:
+            return {call.index: ""}
+        except RecursionError:
+            pass
+    return {}
 
 
 def _spell_calls(calls: Sequence[ToolCallDelta], open_calls: Mapping[int, str]) -> str:

@@ -124,6 +124,15 @@ def message(whole: ChoiceDelta) -> dict[str, Any]:
     }
 
 
+def as_whole(expected: dict[str, Any]) -> dict[str, Any]:
+    """Return a transcript's answer without a stream: a call that max_tokens has cut is content."""
+    if expected["finish_reason"] != "length" or not expected["tool_calls"]:
+        return expected
+    *calls, cut = expected["tool_calls"]
+    spelt = f'{{"name": "{cut["name"]}", "arguments": {cut["arguments"]}'
+    return {**expected, "content": (expected["content"] or "") + spelt, "tool_calls": calls}
+
+
 def parser_request(transcript: Transcript) -> ParserRequest:
     tools = transcript.get("tools", [])
     return ParserRequest(

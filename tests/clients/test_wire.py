@@ -148,12 +148,13 @@ def test_messages_name_the_stop_sequence(url: str) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_messages_have_no_block_of_a_call_that_a_limit_cuts(url: str, stream: bool) -> None:
+def test_messages_have_no_call_that_a_limit_cuts(url: str, stream: bool) -> None:
     asked = {"text": "What is the weather in Paris, please?", "max_tokens": 32}
     answer = post(url, MESSAGES, schema=PARAMETERS, stream=stream, **asked)
     assert answer.text.count('"stop_reason":"max_tokens"') == 1
     assert '"type":"thinking"' in answer.text
     assert "tool_use" not in answer.text
+    assert ('"type":"text"' in answer.text) is not stream
 
 
 # path, fields that have no effect

@@ -15,8 +15,8 @@ import pytest
 from tests.e2e.client import Client, ask_transcripts
 from tests.e2e.conftest import LONG_CONTEXT, VLLM_PARSERS, Fleet
 from tests.e2e.test_errors import COUNT, LONG_REQUEST
-from tests.e2e.test_transcripts import ALL, STREAMED, as_dynamo_folds, generated, reasoning_tokens
-from tests.support import TRANSCRIPTS, Transcript
+from tests.e2e.test_transcripts import ALL, STREAMED, generated, reasoning_tokens
+from tests.support import TRANSCRIPTS, Transcript, as_whole
 from tools.stack import Process
 
 NAME = "native"
@@ -40,9 +40,7 @@ def test_gives_exactly_the_transcript(
     fleet: Fleet, native: Process, stream: bool, transcript: Transcript
 ) -> None:
     response = ask_transcripts(fleet.frontend, NAME)[transcript["id"], stream].result()
-    assert response.message == (
-        transcript["expect"] if stream else as_dynamo_folds(transcript["expect"])
-    )
+    assert response.message == (transcript["expect"] if stream else as_whole(transcript["expect"]))
     assert response.usage.completion_tokens == generated(transcript)
     assert response.usage.completion_tokens_details.reasoning_tokens == reasoning_tokens(transcript)
 

@@ -19,6 +19,7 @@ from tests.offline.batches import message
 from tests.offline.guided_rows import CASES as GUIDED
 from tests.offline.stop_matrix import CASES
 from tests.offline.vision_rows import rows
+from tests.support import as_whole
 from tools.stack import ROOT
 
 Run: TypeAlias = Callable[[str], Results]
@@ -69,7 +70,7 @@ def test_there_are_enough_stop_cases() -> None:
 def test_every_transcript_is_parsed_as_behind_a_server(generated: Results) -> None:
     """Also those with a forced call or a schema; `test_transcripts` has the server."""
     assert [message(result) for result in generated.transcripts] == [
-        transcript["expect"] for transcript in ALL
+        as_whole(transcript["expect"]) for transcript in ALL
     ]
 
 

@@ -16,8 +16,8 @@ import pytest
 
 from tests.e2e.client import Client, ask_transcripts, eventually
 from tests.e2e.conftest import VLLM_PARSERS, Fleet
-from tests.e2e.test_transcripts import ALL, STREAMED, as_dynamo_folds
-from tests.support import TRANSCRIPTS, Transcript
+from tests.e2e.test_transcripts import ALL, STREAMED
+from tests.support import TRANSCRIPTS, Transcript, as_whole
 from tools.stack import Process, metric, worker_is_ready
 
 NATIVE = ("--vllm-processing", "--postprocess-parsers", "native", "--postprocess-workers", "2")
@@ -44,9 +44,7 @@ def test_gives_exactly_the_transcript(
     fleet: Fleet, pooled: Process, stream: bool, transcript: Transcript
 ) -> None:
     response = ask_transcripts(fleet.frontend, "pooled")[transcript["id"], stream].result()
-    assert response.message == (
-        transcript["expect"] if stream else as_dynamo_folds(transcript["expect"])
-    )
+    assert response.message == (transcript["expect"] if stream else as_whole(transcript["expect"]))
 
 
 def test_killed_processes_cost_no_stream_anything(fleet: Fleet, pooled: Process) -> None:

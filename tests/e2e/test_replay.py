@@ -27,13 +27,12 @@ from tests.e2e.test_requests import requests_of_any_worker
 from tests.e2e.test_transcripts import (
     ALL,
     STREAMED,
-    as_dynamo_folds,
     generated,
     reasoning_tokens,
     rendered,
 )
 from tests.pairwise import WHOLE
-from tests.support import TRANSCRIPTS, Transcript
+from tests.support import TRANSCRIPTS, Transcript, as_whole
 from tools.stack import HUGGINGFACE_FRONTEND, ROOT, Process, Stack, metric
 
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
@@ -129,9 +128,7 @@ def test_gives_exactly_the_transcript(
     replay: ReplayFleet, model: str, stream: bool, transcript: Transcript
 ) -> None:
     response = ask_transcripts(replay.frontend, model)[transcript["id"], stream].result()
-    assert response.message == (
-        transcript["expect"] if stream else as_dynamo_folds(transcript["expect"])
-    )
+    assert response.message == (transcript["expect"] if stream else as_whole(transcript["expect"]))
     usage = response.usage
     assert usage.prompt_tokens == len(rendered(transcript["id"]))
     assert usage.completion_tokens == (output_tokens(transcript) or usage.completion_tokens)

@@ -31,7 +31,7 @@ from tests.offline.batch_files import (
     run_here,
     write_rows,
 )
-from tests.support import TINY_MODEL, TRANSCRIPTS
+from tests.support import TINY_MODEL, TRANSCRIPTS, as_whole
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_every_row_gets_its_transcript(source: Path, output: Path) -> None:
     assert run(source, output) == 0
     answers = read_answers(output)
     assert [answer["custom_id"] for answer in answers] == [f"row-{number}" for number in range(30)]
-    expected = [ALL[number % len(ALL)]["expect"] for number in range(30)]
+    expected = [as_whole(ALL[number % len(ALL)]["expect"]) for number in range(30)]
     assert [as_transcript(answer) for answer in answers] == expected
 
 

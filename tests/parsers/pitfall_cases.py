@@ -241,7 +241,7 @@ CASES = (
         15,
         "cut in the arguments",
         '<tool_call>\n{"name": "f", "arguments": {"a": "x',
-        calls=(("f", '{"a": "x'),),
+        content='{"name": "f", "arguments": {"a": "x',
         engine="length",
     ),
     Pitfall(15, "cut behind a call", hermes(TWO_CALLS[0]) + "\n", calls=(TWO[0],), engine="length"),

@@ -138,6 +138,28 @@ def test_an_answer_sent_whole_shows_an_unfinished_call_as_text():
 
 
 @pytest.mark.parametrize(
+    ("arguments", "is_call"),
+    [
+        ('{"a": 1}', True),
+        ('{"a": ' + "[" * 9000, True),
+        ('{"a": "b', False),
+        ("", False),
+        ("[1]", False),
+    ],
+)
+def test_an_answer_sent_whole_shows_a_call_that_a_limit_has_cut_as_text(arguments, is_call):
+    events = [
+        F,
+        ToolCallArguments(0, "{}"),
+        G,
+        *([ToolCallArguments(7, arguments)] if arguments else []),
+    ]
+    whole = aggregate_deltas(build(events, cut=True))
+    assert [call.function.name for call in whole.delta.tool_calls] == ["f", "g"][: 1 + is_call]
+    assert whole.delta.content == (None if is_call else f'{{"name": "g", "arguments": {arguments}')
+
+
+@pytest.mark.parametrize(
     ("stopped", "last", "expected"),
     [
         (True, ToolCallCut(7, "x"), {0: "", 1: "x"}),

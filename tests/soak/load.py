@@ -15,10 +15,9 @@ import openai
 from openai.types.chat import ChatCompletionChunk
 
 from tests.e2e.client import Answer, add_delta, build_request, whole
-from tests.e2e.test_transcripts import as_dynamo_folds
 from tests.soak.options import choose_options, find_fault, gather
 from tests.soak.store import CALL, ask_for_call, send_back
-from tests.support import TRANSCRIPTS, Transcript
+from tests.support import TRANSCRIPTS, Transcript, as_whole
 
 CANCELLED_SHARE, SLOW_SHARE, BAD_SHARE, WHOLE_SHARE = 0.15, 0.1, 0.05, 0.2
 OPTIONS_SHARE, TURNS_SHARE = 0.3, 0.15
@@ -232,7 +231,7 @@ class Load:
         return self._judge(answer, transcript, stream=True)
 
     def _judge(self, answer: Answer, transcript: Transcript, *, stream: bool) -> tuple[Result, str]:
-        expected = transcript["expect"] if stream else as_dynamo_folds(transcript["expect"])
+        expected = transcript["expect"] if stream else as_whole(transcript["expect"])
         if answer.message == expected:
             return Result.RIGHT, ""
         return Result.WRONG, f"{transcript['id']}: {answer.message} instead of {expected}"

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tests.offline.batches import PARSED, ask, message, replay_engine, request
 from tests.offline.stop_matrix import CASES
-from tests.support import TINY_MODEL, TRANSCRIPTS
+from tests.support import TINY_MODEL, TRANSCRIPTS, as_whole
 
 REQUESTS = [request(transcript, **PARSED) for transcript in TRANSCRIPTS.values()]
-EXPECTED = [transcript["expect"] for transcript in TRANSCRIPTS.values()]
+EXPECTED = [as_whole(transcript["expect"]) for transcript in TRANSCRIPTS.values()]
 
 
 @settings(max_examples=20, deadline=None)

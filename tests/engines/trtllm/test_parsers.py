@@ -16,7 +16,16 @@ from backedge.parsers.parser_lookup import reasoning_format, tool_format
 from backedge.parsers.passthrough import PassthroughParser
 from tensorrt_llm.llmapi.reasoning_parser import ReasoningParserFactory
 
-from tests.support import TRANSCRIPTS, chunks, encode, message, params, parser_request, run
+from tests.support import (
+    TRANSCRIPTS,
+    as_whole,
+    chunks,
+    encode,
+    message,
+    params,
+    parser_request,
+    run,
+)
 
 BOTH = ParserNames("qwen3", "qwen3")
 # Whose output the parsers of these names read.
@@ -44,7 +53,7 @@ def test_every_transcript(tokenizer: Any, name: str, size: int) -> None:
     cuts = range(0, len(token_ids), size)
     request = params(parser=parser_request(transcript))
     whole = run(request, chunks(token_ids, cuts), TrtllmParsers(tokenizer, BOTH))
-    assert message(whole) == transcript["expect"]
+    assert message(whole) == as_whole(transcript["expect"])
 
 
 def test_reasoning_is_counted(tokenizer: Any) -> None:

@@ -18,6 +18,8 @@ LOOP, CRASH, RAISE, SLOW = "LOOP", "CRASH", "RAISE", "SLOW"
 # A call whose name is half a character; memory without end; exits of the process; a death in a
 # moment when the process works for nobody.
 HALF, GREED, EXIT, LATER = "HALF", "GREED", "EXIT", "LATER"
+# What a client without a stream gets of the call that follows HALF, which a limit cuts.
+CUT_CALL = '{"name": "\ufffd", "arguments": '
 LATER_SENDS = 4
 # The process is stopped in the step, once.
 STOP = "STOP"

@@ -244,8 +244,7 @@ def test_half_a_character_in_a_call_costs_nobody_anything():
 
     (whole, deaths), failures = in_pool(test)
     assert (deaths, failures) == (0, [])
-    assert whole.delta.content == f"before HALF {WORDS}"
-    assert [call.function.name for call in whole.delta.tool_calls] == ["\ufffd"]
+    assert whole.delta.content == f"before HALF {WORDS}{pool_parts.CUT_CALL}"
 
 
 @pytest.mark.parametrize("on_error", ["degrade", "fail"])
