@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parsers.families.family import Family
+from tests.parsers.fuzzing import fuzz
 from tests.slips.slips import TOOLS
 from tests.slips.systems import WRITERS, find_parsers, read
 
@@ -48,6 +49,7 @@ with_text = pytest.mark.parametrize(
 
 
 @with_text
+@fuzz(20)
 @given(space=st.text(" \t\n", max_size=5))
 def test_only_the_line_breaks_of_the_template_are_dropped(family: Family, space: str) -> None:
     format_ = tool_format(family.tool_parser or "")
