@@ -15,7 +15,6 @@ from backedge.base.flags import MAX_DIGITS, MAX_PORT
 
 from tools.stack import (
     CPU_ENGINE,
-    HUGGINGFACE_FRONTEND,
     MODEL_NAME,
     ROOT,
     TINY_MODEL,
@@ -27,6 +26,7 @@ from tools.stack import (
 TINY_FLAGS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 # Slow enough to watch.
 REPLAY_PACE = ("--tokens-per-second", "40")
+TOKENIZER = ("--tokenizer-backend", "huggingface")  # unless the arguments name another
 TRY_NEXT = """
 Listening on {url} . Try next:
 
@@ -84,12 +84,12 @@ def serve(stack: Stack, options: argparse.Namespace) -> None:
             "(ENGINE=vllm: a real engine)"
         )
         name = MODEL_NAME
-        stack.replay(*TINY_FLAGS, *REPLAY_PACE, *options.arguments, wait=False)
-        frontend = stack.frontend(command=HUGGINGFACE_FRONTEND, port=options.port, wait=False)
+        stack.replay(*TINY_FLAGS, *REPLAY_PACE, *TOKENIZER, *options.arguments, wait=False)
     else:
         name = Path(options.model).name if options.model else MODEL_NAME
         start_vllm(stack, options.model, name, options.arguments)
-        frontend = stack.frontend(port=options.port, wait=False)
+    flags = allow_tokenizer(options.arguments)
+    frontend = stack.frontend(*flags, port=options.port, wait=False)
     frontend.wait_for(frontend.answers)
     print(f"run: the frontend listens after {time.monotonic() - started:.0f} s", flush=True)
     stack.wait_for_model(frontend, name)
@@ -105,6 +105,14 @@ def serve(stack: Stack, options: argparse.Namespace) -> None:
         for process in stack.processes:
             process.check()
         time.sleep(1)
+
+
+def allow_tokenizer(arguments: list[str]) -> tuple[str, ...]:
+    """Return the flags with which the frontend imports the worker's own tokenizer."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--tokenizer-module")
+    module = parser.parse_known_args(arguments)[0].tokenizer_module
+    return ("--allow-tokenizer-module", module) if module else ()
 
 
 def start_vllm(stack: Stack, model: str, name: str, arguments: list[str]) -> None:
@@ -128,9 +136,9 @@ def start_vllm(stack: Stack, model: str, name: str, arguments: list[str]) -> Non
 def demonstrate(frontend: Process, name: str) -> None:
     """Stream the two example answers to the terminal."""
     script = str(ROOT / "examples" / "stream.py")
-    subprocess.run(
-        [sys.executable, script, "--url", frontend.url + "/v1", "--model", name], check=True
-    )
+    command = [sys.executable, script, "--url", frontend.url + "/v1", "--model", name]
+    if subprocess.run(command, check=False).returncode != 0:
+        print("\nrun: not all example questions were answered", flush=True)
 
 
 if __name__ == "__main__":

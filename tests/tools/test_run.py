@@ -1,4 +1,4 @@
-"""`make run`: what it says of a port that it cannot have."""
+"""`make run`: what it says of a port that it cannot have, and what its frontend may import."""
 
 from __future__ import annotations
 
@@ -28,3 +28,18 @@ def test_another_servers_port_is_refused_before_it_is_asked(
         monkeypatch.setattr(sys, "argv", ["run", "--port", str(port)])
         with pytest.raises(SystemExit, match=f"run: port {port} is taken by another program"):
             run.main()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flags"),
+    [
+        ([], ()),
+        (["--plain", "--tokenizer-backend", "sglang"], ()),
+        (["--tokenizer-module", "my.own"], ("--allow-tokenizer-module", "my.own")),
+        (["--tokenizer-module=my.own", "--plain"], ("--allow-tokenizer-module", "my.own")),
+    ],
+)
+def test_the_frontend_may_import_the_tokenizer_that_the_user_names(
+    arguments: list[str], flags: tuple[str, ...]
+) -> None:
+    assert run.allow_tokenizer(arguments) == flags
