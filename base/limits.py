@@ -343,6 +343,8 @@ MAX_FAILED_PROBES = 5
 """probes: probes in a row that fail
 | requests move to other workers, and the worker takes no new ones"""
 
+MAX_RANKS = 1024
+"""ranks: an engine's data-parallel ranks, as its server tells them | the worker does not start"""
 MAX_CACHED_BLOCKS = 1 << 22
 """blocks: an engine's KV cache, as its server tells it | routers do not learn of further blocks"""
 

@@ -27,6 +27,8 @@ from .rows import RowFailure
 PORTS = {"http": 80, "https": 443}
 REDIRECTS = (301, 302, 303, 307, 308)
 CHUNK = 1 << 16
+UNICAST, NAT64 = map(ipaddress.IPv6Network, ("2000::/3", "64:ff9b::/96"))
+MASK = (1 << 32) - 1
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -133,8 +135,14 @@ def _read_port(parts: SplitResult) -> int:
 
 
 def _is_public(address: Address) -> bool:
-    mapped = getattr(address, "ipv4_mapped", None) or address
-    return bool(mapped.is_global) and not mapped.is_multicast
+    """Whether this is an address of the Internet; of one that holds another, the other counts."""
+    if isinstance(address, ipaddress.IPv6Address):
+        translated = ipaddress.IPv4Address(int(address) & MASK) if address in NAT64 else None
+        inner = address.ipv4_mapped or address.sixtofour or translated
+        if inner is None:
+            return address.is_global and address in UNICAST
+        address = inner
+    return address.is_global and not address.is_multicast
 
 
 class _Connection(HTTPConnection):

@@ -16,7 +16,7 @@ import msgspec
 from google.protobuf.message import Message
 from smg_grpc_proto.generated import common_pb2
 
-from ..base.errors import RequestError
+from ..base.errors import ProtocolError, RequestError, SetupError
 from ..base.json_types import JsonObject
 from .grpc_calls import Call
 from .remote_engine import ServedModel
@@ -117,9 +117,16 @@ def build_fields(
 
 
 def read_defaults(text: str, fields: Fields) -> JsonObject:
-    """Return the sampling options that the engine's model sets by itself. text: JSON, or empty."""
-    found = json.loads(text) if text else {}
-    return {name: value for name, value in found.items() if name in fields["sampling_options"]}
+    """Return the sampling options that the engine's model sets by itself. text: JSON, or empty.
+
+    Raises `msgspec.DecodeError` and RecursionError.
+    """
+    found = msgspec.json.decode(text, type=dict[str, object]) if text else {}
+    return {
+        name: value
+        for name, value in found.items()
+        if name in fields["sampling_options"] and isinstance(value, int | float)
+    }
 
 
 def refuse_fields(prefix: str, values: JsonObject, unknown: Iterable[str]) -> None:
@@ -140,7 +147,7 @@ class EngineStub(Protocol):
 
 
 class GrpcServer:
-    """The server of one engine. Its methods raise `grpc.aio.AioRpcError`.
+    """The server of one engine. Its methods raise as those of `EngineServer`.
 
     stub: of its service. messages: the module of the service's messages. fields: of its requests.
     build: makes the message of a request in Dynamo's form, from its id and the sampling options
@@ -168,13 +175,19 @@ class GrpcServer:
         asked = self._messages.GetModelInfoRequest(), self._messages.GetServerInfoRequest()
         model = await self._stub.GetModelInfo(asked[0], timeout=timeout_s)
         server = await self._stub.GetServerInfo(asked[1], timeout=timeout_s)
-        self._defaults = read_defaults(model.default_sampling_params_json, self._fields)
-        return ServedModel(
-            path=model.model_path,
-            context_length=model.max_context_length or None,
-            vocabulary_size=model.vocab_size or None,
-            **self._describe(server),
-        )
+        try:
+            self._defaults = read_defaults(model.default_sampling_params_json, self._fields)
+            found = {
+                "path": model.model_path,
+                "context_length": model.max_context_length or None,
+                "vocabulary_size": model.vocab_size or None,
+                **self._describe(server),
+            }
+            return msgspec.convert(found, ServedModel)
+        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+            raise SetupError(
+                f"the engine's server describes its model wrongly: {error}."
+            ) from error
 
     async def is_healthy(self, timeout_s: float) -> bool:
         """Whether the engine can answer; SGLang generates a token to find out."""
@@ -203,6 +216,7 @@ class StreamedRequest:
         self.call = call
         limit = (request.get("stop_conditions") or {}).get("max_tokens")
         self._limit = sys.maxsize if limit is None else limit
+        self._choices = (request.get("sampling_options") or {}).get("n") or 1
         self._asked = frozenset(stop_token_ids)
         self._stops = self._asked.union(request.get("eos_token_ids") or ())
         options: JsonObject = request.get("output_options") or {}
@@ -214,23 +228,40 @@ class StreamedRequest:
         self._held: dict[int, JsonObject] = {}
 
     def read(self, response: Message) -> list[JsonObject]:
-        """Return a response as outputs of Dynamo's form."""
-        if response.HasField("complete"):
-            end = response.complete
-            self._read_prompt(end)
-            last = self._held.pop(end.index, {"index": end.index, "token_ids": []})
-            return [last | self._read_end(end)]
-        chunk = response.chunk
-        self._read_prompt(chunk)
+        """Return a response as outputs of Dynamo's form.
+
+        Raises `ProtocolError` for what was not asked for, and lists of different lengths.
+        """
+        is_last = response.HasField("complete")
+        found = response.complete if is_last else response.chunk
+        if found.index >= self._choices:
+            raise ProtocolError(
+                f"the engine sent choice {found.index}; the request has {self._choices}"
+            )
+        try:
+            self._read_prompt(found)
+            return self._read_last(found) if is_last else self._read_chunk(found)
+        except ValueError as error:
+            raise ProtocolError(f"the engine sent lists of different lengths: {error}") from error
+
+    def _read_last(self, end: Message) -> list[JsonObject]:
+        last = self._held.pop(end.index, {"index": end.index, "token_ids": []})
+        return [last | self._read_end(end)]
+
+    def _read_chunk(self, chunk: Message) -> list[JsonObject]:
         index, token_ids = chunk.index, list(chunk.token_ids)
         outputs = [self._held.pop(index)] if index in self._held else []
         if not token_ids:
             return outputs
         generated = self._generated.get(index, 0) + len(token_ids)
+        if generated > self._limit:
+            raise ProtocolError(
+                f"the engine sent {generated} tokens; the request has max_tokens {self._limit}"
+            )
         self._generated[index] = generated
         output: JsonObject = {"index": index, "token_ids": token_ids}
         if self._wants_logprobs and chunk.HasField("output_logprobs"):
-            output |= read_logprobs(chunk.output_logprobs)
+            output |= read_logprobs(chunk.output_logprobs, len(token_ids))
         if token_ids[-1] in self._stops or generated >= self._limit:
             self._held[index] = output
             return outputs
@@ -260,8 +291,10 @@ class StreamedRequest:
         return output
 
 
-def read_logprobs(found: Message) -> JsonObject:
-    """Return the tokens' probabilities in Dynamo's form."""
+def read_logprobs(found: Message, tokens: int) -> JsonObject:
+    """Return the tokens' probabilities in Dynamo's form. Raises ValueError for other numbers."""
+    if len(found.token_logprobs) != tokens or len(found.top_logprobs) not in (0, tokens):
+        raise ValueError(f"{len(found.token_logprobs)} probabilities of {tokens} tokens")
     tops = [
         [
             {"rank": rank, "token_id": token_id, "logprob": logprob}

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from typing import Protocol
+from typing import Annotated, Protocol, TypeAlias
 
 import grpc
 import msgspec
@@ -49,6 +49,9 @@ CHANNEL_OPTIONS = (
 )
 
 
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+
+
 class ServedModel(msgspec.Struct, frozen=True):
     """The model of an engine; None for facts that its server does not give.
 
@@ -57,11 +60,11 @@ class ServedModel(msgspec.Struct, frozen=True):
     """
 
     path: str
-    context_length: int | None = None
-    vocabulary_size: int | None = None
-    block_size: int | None = None
-    max_num_seqs: int | None = None
-    data_parallel_size: int | None = None
+    context_length: Count | None = None
+    vocabulary_size: Count | None = None
+    block_size: Count | None = None
+    max_num_seqs: Count | None = None
+    data_parallel_size: Annotated[int, msgspec.Meta(ge=1, le=limits.MAX_RANKS)] | None = None
     grammar_waits: bool | None = None
 
 
@@ -73,14 +76,14 @@ class RemoteRequest(Protocol):
         """The call, which gives the responses."""
 
     def read(self, response: Message) -> list[JsonObject]:
-        """Return a response as outputs of Dynamo's form."""
+        """Return a response as outputs of Dynamo's form. Raises `ProtocolError`."""
 
 
 class EngineServer(Protocol):
     """The gRPC server of one engine. Its methods raise `grpc.aio.AioRpcError`."""
 
     async def describe(self, timeout_s: float) -> ServedModel:
-        """Return the model that the server names."""
+        """Return the model that the server names. Raises `SetupError` if it cannot be one."""
 
     async def is_healthy(self, timeout_s: float) -> bool:
         """Whether the engine can answer."""
@@ -246,10 +249,13 @@ class RemoteEngine(LLMEngine):
             return False
         if self._is_there:
             return True
+        found: ServedModel | SetupError
         try:
             found = await self._server.describe(limits.ENGINE_PROBE_S)
         except grpc.aio.AioRpcError:
             return False
+        except SetupError as error:
+            found = error
         if found != self._model:
             logger.error(
                 "the engine at %s serves another model now: %s, not %s; restart this worker",

@@ -10,6 +10,8 @@ import msgspec
 
 from ..request.chat_request import CalledFunction, ChatRequest, Message
 
+# The encoder writes integers of 64 bits.
+MAX_INTEGER = 1 << 63
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -21,7 +23,7 @@ def _read_number(text: str) -> float:
     number = float(text)
     if math.isinf(number):
         raise ValueError("it exceeds double precision")
-    return int(number) if number.is_integer() else number
+    return int(number) if number.is_integer() and abs(number) < MAX_INTEGER else number
 
 
 _decode = msgspec.json.Decoder(float_hook=_read_number).decode

@@ -239,7 +239,7 @@ class TurnKeeper:
     ) -> list[int]:
         """Return the prompt's token ids with those that were generated, `longest` at most."""
         prompt = hashlib.blake2b(digest_size=32)
-        done = 0
+        token_ids, done = token_ids.copy(), 0
         for repeated in conversation.repeated:
             turn = repeated.turn
             start = turn.prompt_length
@@ -251,11 +251,7 @@ class TurnKeeper:
             if prompt.digest() != turn.prompt_digest:
                 self._miss("prompt")
                 continue
-            spliced = self._splice_turn(repeated, params, longest, token_ids)
-            if spliced is None:
-                continue
-            token_ids = spliced
-            conversation.spliced += 1
+            conversation.spliced += self._splice_turn(repeated, params, longest, token_ids)
         start = self._find_start(conversation.beginning, token_ids)
         if start < done:
             self._miss("continued")
@@ -273,25 +269,26 @@ class TurnKeeper:
         params: PostprocessParams,
         longest: float,
         token_ids: list[int],
-    ) -> list[int] | None:
-        """Return the token ids with those of one turn; None, and count why, if they do not fit."""
+    ) -> bool:
+        """Put those of one turn into the token ids; False, and count why, if they do not fit."""
         start, generated = repeated.turn.prompt_length, repeated.turn.token_ids
         try:
             end = token_ids.index(generated[-1], start) + 1
         except ValueError:
             self._miss("end")
-            return None
+            return False
         written = token_ids[start:end]
         if written == generated:
-            return token_ids
+            return True
         more = len(generated) - len(written)
         if more > 0 and len(token_ids) + more > longest:
             self._miss("refused")
-        elif not self._are_equal(repeated, written, token_ids[:start], params):
+        elif not self._are_equal(repeated, written, token_ids, params):
             self._miss("answer")
         else:
-            return token_ids[:start] + generated + token_ids[end:]
-        return None
+            token_ids[start:end] = generated
+            return True
+        return False
 
     def _find_start(self, beginning: str, token_ids: list[int]) -> int:
         """Return where `beginning` begins, which ends the prompt; -1 if within a token."""
@@ -304,12 +301,12 @@ class TurnKeeper:
         self,
         repeated: RepeatedTurn,
         written: list[int],
-        prompt: list[int],
+        rendered: list[int],
         params: PostprocessParams,
     ) -> bool:
         """Whether the model's parser reads the same message from what was rendered and generated.
 
-        written: the rendered token ids of the message. prompt: those before them.
+        written: the rendered token ids of the message. rendered: of the whole prompt.
         """
         turn = repeated.turn
         key = hashlib.blake2b(turn.prompt_digest, digest_size=32)
@@ -318,6 +315,7 @@ class TurnKeeper:
         if key.digest() in self._equal:
             return True
         asked = describe(repeated.message, has_ids=False)
+        prompt = rendered[: turn.prompt_length]
         read = functools.partial(read_answer, prompt_token_ids=prompt, params=params)
         detokenizers, parsers = self._local_factories()
         try:

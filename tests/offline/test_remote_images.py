@@ -131,7 +131,12 @@ def test_other_urls_are_refused_before_anything_is_asked(given, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "address", ["10.0.0.1", "169.254.169.254", "224.0.0.1", "::ffff:10.0.0.1", "fd00::1"]
+    "address",
+    [
+        *("10.0.0.1", "169.254.169.254", "224.0.0.1", "::ffff:10.0.0.1", "fd00::1", "ff02::1"),
+        *("64:ff9b::a9fe:a9fe", "64:ff9b:1::1", "2002:a9fe:a9fe::1", "::127.0.0.1", "fec0::1"),
+        *("::ffff:0:127.0.0.1", "2001:0:7f00:1::"),
+    ],
 )
 def test_one_private_address_of_a_name_is_enough(address, monkeypatch):
     found = [(0, 0, 0, "", (each, 80)) for each in (PUBLIC, address)]

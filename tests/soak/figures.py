@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.soak.faults import Fault
-from tests.soak.load import Outcome, Result
+from tests.soak.load import HELD_IN_RUST, Outcome, Result
 from tools.stack import Process
 
 # Of the median of the middle third, how much more the last third may take.
@@ -83,6 +83,8 @@ class Report:
 
     def add(self, outcome: Outcome) -> None:
         """Count a request."""
+        if outcome.result is Result.WRONG and self._find_cause(outcome, {HELD_IN_RUST}):
+            outcome = replace(outcome, result=Result.FAILED, note="lost text")
         self.results[outcome.result] += 1
         if outcome.result is Result.WRONG:
             self.wrong.append(outcome)
@@ -92,13 +94,17 @@ class Report:
         if not any(fault.is_beside(*span) for fault in self.faults):
             self.gaps.append(outcome.gap_s)
 
-    def _explain(self, outcome: Outcome) -> None:
+    def _find_cause(self, outcome: Outcome, among: Collection[str]) -> Fault | None:
+        uses = outcome.uses.intersection(among)
         causes = (
             fault
             for fault in reversed(self.faults)
-            if fault.explains(outcome.uses, outcome.began, outcome.ended)
+            if fault.explains(uses, outcome.began, outcome.ended)
         )
-        cause = next(causes, None)
+        return next(causes, None)
+
+    def _explain(self, outcome: Outcome) -> None:
+        cause = self._find_cause(outcome, outcome.uses)
         if cause is None:
             self.unexplained.append(outcome)
         else:

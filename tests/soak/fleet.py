@@ -10,7 +10,7 @@ import openai
 from tests.e2e.conftest import DYNAMO_PARSERS
 from tests.e2e.test_replay import PARSERS
 from tests.soak.faults import POOL_PROCESSES, Member
-from tests.soak.load import GUIDED, TIMEOUT_S, Target
+from tests.soak.load import GUIDED, HELD_IN_RUST, TIMEOUT_S, Target
 from tests.soak.store import Store
 from tools.stack import (
     HUGGINGFACE_FRONTEND,
@@ -47,11 +47,15 @@ class Fleet:
             f"replay worker, {latency}": partial(self._start_replay, latency)
             for latency in ("lowest", "balanced")
         }
-        starts["plain replay worker"] = self._start_plain
         self.members = [
             Member(name, start(), start, is_ready, frozenset({GUIDED}))
             for name, start in starts.items()
         ]
+        plain = Member(
+            *("plain replay worker", self._start_plain(), self._start_plain, is_ready),
+            frozenset({GUIDED, HELD_IN_RUST}),
+        )
+        self.members.append(plain)
         # It breaks nothing: no request fails or is wrong for want of a kept turn.
         store = Member(
             "store of turns", self._store.start(), self._store.start, self._store.answers
@@ -80,7 +84,9 @@ class Fleet:
             for name, frontend in ((STEADY, self.steady), (OTHER, other.process))
             for model in (REPLAYED, POOLED)
         ]
-        stock = Target(STOCK, build_client(self.stock), REPLAYED, shares={"options": 1.0})
+        stock = Target(
+            STOCK, build_client(self.stock), REPLAYED, shares={"options": 1.0}, is_stock=True
+        )
         self.targets += [stock, stock]
 
     def _start_plain(self) -> Process:

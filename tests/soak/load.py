@@ -35,6 +35,8 @@ BAD_REQUESTS: tuple[dict[str, Any], ...] = (
 # Requests that end with their worker: Dynamo moves neither the state of a grammar nor several
 # choices.
 GUIDED = "guided requests"
+# Dynamo's frontend drops the text that it holds back for a stop string when a plain worker dies.
+HELD_IN_RUST = "stop strings at the stock frontend"
 
 
 def guided(transcript: Transcript) -> bool:
@@ -62,7 +64,7 @@ class Target:
     name: of the frontend, for what a fault explains. follows_grammars: whether the model gives its
     transcripts where a grammar guides it to JSON. shares: of the kinds of requests, which
     replace the usual ones. pool: `POOL_PROCESSES` if a pool serves it. keeps_turns: whether the
-    frontend does, and the model answers any prompt.
+    frontend does, and the model answers any prompt. is_stock: whether the frontend is Dynamo's.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Target:
     shares: Mapping[str, float] | None = None
     pool: frozenset[str] = frozenset()
     keeps_turns: bool = False
+    is_stock: bool = False
 
     @property
     def uses(self) -> frozenset[str]:
@@ -163,12 +166,13 @@ class Load:
     async def _ask_with_options(self, target: Target, began: float) -> Outcome:
         options = choose_options(self.random)
         uses = target.uses | ({GUIDED} if options.n > 1 else set())
+        uses |= {HELD_IN_RUST} if target.is_stock and options.stop is not None else set()
         try:
             fault = find_fault(options, await gather(target.client, target.model, options))
         except (openai.OpenAIError, ExceptionGroup) as error:
             return failed(target, uses, error, began)
         result = Result.WRONG if fault else Result.RIGHT
-        note = f"{options}: {fault}" if fault else ""
+        note = f"{options.summary}: {fault}" if fault else ""
         return Outcome(target, uses, result, began, time.monotonic(), note)
 
     async def _ask_twice(self, target: Target, began: float) -> Outcome:

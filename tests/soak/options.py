@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -28,6 +30,13 @@ class Options:
     n: int
     logprobs: bool
     stop: str | None
+
+    @property
+    def summary(self) -> str:
+        """All but the transcript's text."""
+        path = "completions" if self.completion else "chat"
+        options = f"stream={self.stream} n={self.n} logprobs={self.logprobs} stop={self.stop!r}"
+        return f"{self.transcript['id']}, {path} {options}"
 
     @property
     def text(self) -> str:
@@ -112,11 +121,18 @@ async def gather(client: openai.AsyncOpenAI, model: str, options: Options) -> Ga
     return found
 
 
+def compare(text: str, wanted: str) -> str:
+    """Return what a text has after the characters that are as wanted."""
+    same = sum(1 for _ in itertools.takewhile(operator.truth, map(operator.eq, text, wanted)))
+    return f"{text[same:]!r} instead of {wanted[same:]!r} after {same} characters"
+
+
 def find_fault(options: Options, found: Gathered) -> str:
     """Return what is wrong with the answer; "" if nothing is."""
     expected = dict.fromkeys(range(options.n), options.text)
     if found.content != expected:
-        return f"{found.content} instead of {expected}"
+        texts = [(found.content.get(index, ""), text) for index, text in expected.items()]
+        return "; ".join(map(compare, *zip(*texts, strict=True)))
     if found.finishes != {index: ["stop"] for index in expected}:
         return f"finishes {found.finishes}"
     if options.logprobs and options.stop is None and found.entries != found.tokens:

@@ -9,12 +9,13 @@ import pytest
 
 from tests.soak.faults import Fault
 from tests.soak.figures import Report
-from tests.soak.load import GUIDED, Target, failed
+from tests.soak.load import GUIDED, HELD_IN_RUST, Outcome, Result, Target, failed
 
 REQUEST: Any = httpx.Request("POST", "http://127.0.0.1/v1/chat/completions")
 BROKEN = openai.APIConnectionError(request=REQUEST)
 TIMEOUT = openai.APITimeoutError(request=REQUEST)
 WORKER = Fault("worker", frozenset({GUIDED}), 0.0, 1.0)
+PLAIN = Fault("plain worker", frozenset({HELD_IN_RUST, GUIDED}), 0.0, 1.0)
 FRONTEND = Fault("frontend", frozenset({"frontend"}), 2.0, 3.0)
 
 
@@ -37,3 +38,25 @@ def test_an_error_has_the_latest_fault_that_can_cause_it(
     report.add(dataclasses.replace(outcome, ended=2.5))
     assert list(report.explained) == ([cause] if cause else [])
     assert len(report.unexplained) == (cause is None)
+
+
+@pytest.mark.parametrize(
+    ("uses", "fault", "result"),
+    [
+        (
+            {HELD_IN_RUST, GUIDED},
+            Fault("plain", frozenset({HELD_IN_RUST}), 0.0, 1.0),
+            Result.FAILED,
+        ),
+        ({HELD_IN_RUST, GUIDED}, WORKER, Result.WRONG),
+        ({GUIDED}, Fault("plain", frozenset({HELD_IN_RUST, GUIDED}), 0.0, 1.0), Result.WRONG),
+    ],
+)
+def test_only_dynamos_own_loss_of_text_is_not_wrong(
+    uses: set[str], fault: Fault, result: Result
+) -> None:
+    target = Target("frontend", openai.AsyncOpenAI(api_key="none"), "m")
+    report = Report([fault])
+    report.add(Outcome(target, frozenset(uses), Result.WRONG, 0.5, 0.6, "x"))
+    assert report.results == {result: 1}
+    assert len(report.wrong) == (result is Result.WRONG)

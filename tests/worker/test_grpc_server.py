@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any
 
-from backedge.worker.grpc_server import StreamedRequest, read_defaults
+import pytest
+from backedge.base.errors import ProtocolError, SetupError
+from backedge.base.limits import MAX_RANKS
+from backedge.engines.sglang import remote as sglang
+from backedge.engines.vllm import remote as vllm
+from backedge.worker.grpc_server import GrpcServer, StreamedRequest, read_defaults
+from backedge.worker.remote_engine import ServedModel
+from smg_grpc_proto import sglang_scheduler_pb2 as sglang_messages
 from smg_grpc_proto import vllm_engine_pb2 as messages
 
 
@@ -24,7 +33,8 @@ def end(index: int, reason: str, **fields: Any) -> messages.GenerateResponse:
 
 def test_the_last_tokens_come_with_the_end() -> None:
     """Only so does a reader know that a stop token is no text."""
-    request = StreamedRequest(None, {"stop_conditions": {"max_tokens": 3}}, [9])  # type: ignore[arg-type]  # it is not read
+    asked = {"sampling_options": {"n": 2}, "stop_conditions": {"max_tokens": 3}}
+    request = StreamedRequest(None, asked, [9])  # type: ignore[arg-type]  # it is not read
     read = request.read
     assert read(chunk(0, 5)) == [{"index": 0, "token_ids": [5]}]
     assert read(chunk(1, 9)) == []
@@ -77,7 +87,7 @@ def test_probabilities_of_the_prompt_come_with_each_end() -> None:
     found = messages.InputLogProbs(token_logprobs=values, token_ids=[4, 5], top_logprobs=tops)
     first = chunk(0, 7)
     first.chunk.input_logprobs.CopyFrom(found)
-    request = StreamedRequest(None, {}, [])  # type: ignore[arg-type]  # it is not read
+    request = StreamedRequest(None, {"sampling_options": {"n": 2}}, [])  # type: ignore[arg-type]  # it is not read
     assert "engine_data" not in request.read(first)[0]
     for index in (0, 1):
         (last,) = request.read(end(index, "stop"))
@@ -105,3 +115,92 @@ def test_defaults_of_the_model() -> None:
     fields: Any = {"sampling_options": {"top_p": None}}
     assert read_defaults('{"top_p": 0.5, "other": 1}', fields) == {"top_p": 0.5}
     assert read_defaults("", fields) == {}
+    assert read_defaults('{"top_p": "x"}', fields) == {}
+
+
+def logprobs(*values: float, tops: int = 0) -> messages.GenerateResponse:
+    response = chunk(0, 5)
+    response.chunk.output_logprobs.token_logprobs.extend(values)
+    for _ in range(tops):
+        response.chunk.output_logprobs.top_logprobs.append(
+            messages.TopLogProbs(values=[-1.0], token_ids=[5, 6])
+        )
+    return response
+
+
+def prompt_logprobs() -> messages.GenerateResponse:
+    response = chunk(0, 5)
+    response.chunk.input_logprobs.token_ids.extend([1, 2])
+    return response
+
+
+@pytest.mark.parametrize(
+    ("response", "problem"),
+    [
+        (chunk(7, 5), "choice 7; the request has 2"),
+        (chunk(2, 9), "choice 2; the request has 2"),
+        (end((1 << 32) - 1, "stop"), "choice 4294967295"),
+        (chunk(0, *range(1000)), "1000 tokens; the request has max_tokens 3"),
+        (logprobs(), "0 probabilities of 1 tokens"),
+        (logprobs(-1.0, -2.0), "2 probabilities of 1 tokens"),
+        (logprobs(-1.0, tops=1), "different lengths"),
+        (logprobs(-1.0, tops=2), "different lengths"),
+        (prompt_logprobs(), "different lengths"),
+    ],
+)
+def test_an_engine_that_sends_what_was_not_asked_for(
+    response: messages.GenerateResponse, problem: str
+) -> None:
+    asked = {
+        "sampling_options": {"n": 2},
+        "stop_conditions": {"max_tokens": 3},
+        "output_options": {"logprobs": 1},
+    }
+    request = StreamedRequest(None, asked, [9])  # type: ignore[arg-type]  # it is not read
+    with pytest.raises(ProtocolError, match=problem):
+        request.read(response)
+
+
+def described(engine: Any, of: Any, model: dict[str, Any], server: Any) -> ServedModel:
+    """Return what a server's answers say of its model."""
+
+    async def answer(found: Any) -> Any:
+        return found
+
+    stub: Any = SimpleNamespace(
+        GetModelInfo=lambda *_, **__: answer(of.GetModelInfoResponse(**model)),
+        GetServerInfo=lambda *_, **__: answer(server),
+    )
+    found = GrpcServer(stub, of, engine.FIELDS, engine.build_message, engine.describe)
+    return asyncio.run(found.describe(1.0))
+
+
+MOST = (1 << 32) - 1
+NOTHING = messages.GetServerInfoResponse()
+
+
+@pytest.mark.parametrize(
+    ("model", "server"),
+    [
+        ({"max_context_length": MOST}, NOTHING),
+        ({"vocab_size": MOST}, NOTHING),
+        ({"default_sampling_params_json": "{"}, NOTHING),
+        ({"default_sampling_params_json": "[]"}, NOTHING),
+        ({"default_sampling_params_json": "[" * 100_000}, NOTHING),
+        ({}, messages.GetServerInfoResponse(data_parallel_size=MAX_RANKS + 1)),
+        ({}, messages.GetServerInfoResponse(block_size=-1)),
+    ],
+)
+def test_a_server_that_lies_about_its_model(
+    model: dict[str, Any], server: messages.GetServerInfoResponse
+) -> None:
+    with pytest.raises(SetupError, match="describes its model wrongly"):
+        described(vllm, messages, model, server)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -1.0, 1e300])
+def test_numbers_of_sglang_that_lie(number: float) -> None:
+    server = sglang_messages.GetServerInfoResponse()
+    server.server_args.fields["page_size"].number_value = number
+    with pytest.raises(SetupError, match="describes its model wrongly"):
+        described(sglang, sglang_messages, {}, server)

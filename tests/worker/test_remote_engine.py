@@ -62,10 +62,12 @@ class Server:
     def __init__(self, failure: Exception | None = None) -> None:
         self.failure = failure
         self.healthy: bool | Exception = True
-        self.model = MODEL
+        self.model: ServedModel | Exception = MODEL
         self.calls: list[Running] = []
 
     async def describe(self, timeout_s: float) -> ServedModel:
+        if isinstance(self.model, Exception):
+            raise self.model
         return self.model
 
     async def is_healthy(self, timeout_s: float) -> bool:
@@ -172,8 +174,10 @@ def test_each_rank_is_a_source_of_events() -> None:
     assert asyncio.run(run()) == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("model", "back"), [(MODEL, True), (ServedModel("other"), False)])
-def test_an_engine_goes_away_and_comes_back(model: ServedModel, back: bool) -> None:
+@pytest.mark.parametrize(
+    ("model", "back"), [(MODEL, True), (ServedModel("other"), False), (SetupError("a lie"), False)]
+)
+def test_an_engine_goes_away_and_comes_back(model: ServedModel | Exception, back: bool) -> None:
     """Its requests move; a model that it did not serve before gets none."""
 
     async def run() -> None:
@@ -193,6 +197,9 @@ def test_an_engine_goes_away_and_comes_back(model: ServedModel, back: bool) -> N
         server.healthy, server.model = True, model
         await asyncio.sleep(0.05)
         assert seen == [False, True][: 1 + back]
+        server.model = MODEL
+        await asyncio.sleep(0.05)
+        assert seen == [False, True], "it is followed on"
         await engine.cleanup()
 
     asyncio.run(run())

@@ -39,6 +39,7 @@ EQUAL = [
     (user("hi, you"), user([{"type": "text", "text": "hi, "}, {"type": "text", "text": "you"}])),
     (call(), call('{ "a" : 1.0 }')),
     (call(), call({"a": 1})),
+    (call('{"a": 1e300}'), call('{"a": 10.0E+299}')),
     (call('{"a": "é", "b": 2}'), call('{"b": 2, "a": "\\u00e9"}')),
     (call(), {**call(), "content": ""}),
     (call(), {**call(), "content": " \n"}),
