@@ -261,7 +261,7 @@ class StreamedRequest:
         self._generated[index] = generated
         output: JsonObject = {"index": index, "token_ids": token_ids}
         if self._wants_logprobs and chunk.HasField("output_logprobs"):
-            output |= read_logprobs(chunk.output_logprobs, len(token_ids))
+            output |= read_logprobs(chunk.output_logprobs)
         if token_ids[-1] in self._stops or generated >= self._limit:
             self._held[index] = output
             return outputs
@@ -291,10 +291,8 @@ class StreamedRequest:
         return output
 
 
-def read_logprobs(found: Message, tokens: int) -> JsonObject:
-    """Return the tokens' probabilities in Dynamo's form. Raises ValueError for other numbers."""
-    if len(found.token_logprobs) != tokens or len(found.top_logprobs) not in (0, tokens):
-        raise ValueError(f"{len(found.token_logprobs)} probabilities of {tokens} tokens")
+def read_logprobs(found: Message) -> JsonObject:
+    """Return the tokens' probabilities in Dynamo's form."""
     tops = [
         [
             {"rank": rank, "token_id": token_id, "logprob": logprob}
