@@ -101,6 +101,9 @@ FIELDS: dict[str, Callable[[int], Fields]] = {
     "a pattern": lambda size: good(
         response_format=json_schema({"type": "string", "pattern": "[\u0100-\uffff]" * (size // 14)})
     ),
+    "patterns of tools": lambda size: good(
+        tools=[tool({"pattern": "[\u0100-\uffff]" * 1000}, f"f{n}") for n in range(size // 15_000)]
+    ),
     "response_format": lambda size: good(response_format=json_schema(properties(size))),
 }
 
