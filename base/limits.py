@@ -143,7 +143,7 @@ MAX_REASON = 1000
 """# Requests"""
 
 # Dynamo converts a body while no stream of the frontend goes on.
-BODY_MB = 4
+BODY_MB = 2
 """MiB: the body of a request, images in data URLs included
 | 413, from Dynamo; its variable `DYN_HTTP_BODY_LIMIT_MB`"""
 # Messages, content parts and tool calls together. vLLM's own check of a request, which holds the

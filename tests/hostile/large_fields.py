@@ -28,7 +28,7 @@ from tests.hostile.steady_stream import SteadyStream
 from tests.support import TRANSCRIPTS, write
 from tools.stack import MODEL_NAME, Process, Stack
 
-SIZES_KB = (10, 40, 160, 1000, 3000)
+SIZES_KB = (10, 40, 160, 1000, 2000)
 # Growth beyond the size, and CPU time that other work of the process may take.
 TOLERANCE, NOISE_MS = 1.6, 60.0
 GOOD = TRANSCRIPTS["plain_text"]["messages"]
