@@ -317,6 +317,8 @@ class LinearParser(StreamParser, Reader):
             shown.calls.lack_quote(quote)
         if state not in TEXT_STATES:
             shown.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
+        elif target in self._call.outside:
+            shown.end_text()
         elif target not in TEXT_STATES:
             self._call.declared_only = is_spelled
             shown.leave_text(own)

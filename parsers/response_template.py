@@ -181,7 +181,7 @@ class _Compiler:
 
     def __init__(self, fields: Mapping[str, Field]) -> None:
         self._fields = fields
-        content = fields.get("content")
+        content = fields.get(CONTENT)
         self._implicit = content is not None and content.open is content.open_pattern is None
         self._outside = State.CONTENT if self._implicit else State.IGNORED
         self._states: dict[State, dict[str, Target]] = {self._outside: {}}
@@ -196,12 +196,15 @@ class _Compiler:
             if name not in _FIELDS:
                 raise DescriptionError(name, "an answer does not have")
             try:
-                (self._add_calls if name == "tool_calls" else self._add_text)(name, field)
+                (self._add_calls if name == CALLS else self._add_text)(name, field)
                 self._check_markers()
             except PatternError as error:
                 raise DescriptionError(name, str(error)) from error
-        if self._fields.keys() <= {"content"}:
+        if self._fields.keys() <= {CONTENT}:
             raise SetupError("the model's `response_template` has neither reasoning nor calls.")
+        if CONTENT not in self._fields:  # a call that cannot be read is content
+            self._states.setdefault(State.CONTENT, {}).update(self._states[State.IGNORED])
+            self._add(State.IGNORED, "{[", ReuseSuffix(State.CONTENT))
         return Format(
             DESCRIBED,
             self._states,
@@ -211,6 +214,7 @@ class _Compiler:
             strip=self._strip,
             undeclared_type=self._undeclared,
             quotes=self._quotes,
+            quotes_json=self._undeclared == "json",
             spelling=self._spelling,
         )
 
@@ -241,7 +245,7 @@ class _Compiler:
             self._add(State.CONTENT, closes, State.CONTENT)
         else:
             self._add(State.IGNORED, opens, State.START)
-            # A grammar may hold the model to JSON alone.
+            # A grammar may hold the model to JSON alone; so it may without this field.
             self._add(State.IGNORED, "{[", ReuseSuffix(State.START))
             for state in (State.START, State.CONTENT):
                 self._add(state, closes, State.IGNORED)

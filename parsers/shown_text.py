@@ -199,6 +199,11 @@ class ShownText:
         """Drop white space in front of a marker, which is part of it."""
         self._space = ""
 
+    def end_text(self) -> None:
+        """End a message: what is not read after it belongs to none, and is content."""
+        self.drop_space()
+        self.state, self.plain = State.CONTENT, None
+
     def resume_text(self) -> State:
         """Return the state of the text that calls have interrupted, where text goes on."""
         self._after_call, self._has_own_end = True, False

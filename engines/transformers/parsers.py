@@ -18,7 +18,8 @@ from typing_extensions import override
 
 from ...base.errors import SetupError
 from ...base.json_types import JsonObject
-from ...base.limits import MAX_STEP_S
+from ...base.limits import MAX_STEP_S, MAX_WORD
+from ...parsers.arguments.text_value import retype, text_to_json
 from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from ...parsers.events import Content, Event, Reasoning
 from ...parsers.native.reasoning_count import ReasoningCount
@@ -33,6 +34,7 @@ from ...parsers.response_template import (
     describing_name,
     read_fields,
 )
+from ...parsers.schema import FunctionSchema, ValueSchema, read_parameters
 
 Limit = Callable[[], contextlib.AbstractContextManager[None]]
 
@@ -105,7 +107,8 @@ class DescribedParsers(ParserFactory):
             return PassthroughParser()
         prompt = self._tokenizer.decode(list(prompt_token_ids))
         with self._limit():
-            parser = ResponseParser(self._description, prefix=prompt, tools=request.tools)
+            # Without tools, since versions differ in how they type values.
+            parser = ResponseParser(self._description, prefix=prompt)
         fields = self._description["fields"]
         return DescribedParser(parser, fields, self._names, request, self._limit)
 
@@ -140,11 +143,15 @@ class DescribedParser(StreamParser):
         # The text between two texts of a field.
         self._joins = {name: field.get("join") or "" for name, field in fields.items()}
         self._shown = set[str]()  # fields that have had text
-        self._declared = (
-            {tool["function"]["name"] for tool in request.tools}
+        # Where a text so far ends, `\\b` finds a boundary after a word alone.
+        self._ends_in_word = any("\\b" in str(field) for field in fields.values())
+        self._waiting = ""
+        self._declared = {
+            name: FunctionSchema(parameters)
+            for name, parameters in read_parameters(request.tools).items()
             if names.tool_call and request.parses_own_syntax
-            else set()
-        )
+        }
+        self._has_text_values = fields.get(CALLS, {}).get("content") == "xml-inline"
         # Text of no field is dropped, unless it is the JSON to which a grammar holds the answer.
         self._json = tuple(mark for mark in "{[" if not _opens_with(fields, mark))
         self._calls = SentCalls()
@@ -189,6 +196,9 @@ class DescribedParser(StreamParser):
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
         events = self.feed(text, token_ids)
+        if waiting := self._waiting:
+            self._ends_in_word, self._waiting = False, ""
+            events += self._feed(waiting)
         if self._is_plain:
             return events
         try:
@@ -205,7 +215,10 @@ class DescribedParser(StreamParser):
             self._is_between = False
             self._is_plain = text.lstrip().startswith(self._json)
         if self._is_plain:
+            text, self._waiting = self._waiting + text, ""
             return [Content(text)]
+        if self._ends_in_word:
+            text = self._wait_for_word(text)
         try:
             with self._limit():
                 found = self._parser.feed(text)
@@ -215,6 +228,17 @@ class DescribedParser(StreamParser):
             self._is_plain = True
             self._body += text
             return self._show_body()
+
+    def _wait_for_word(self, text: str) -> str:
+        """Return the text that waited and `text`, up to the end of its last word."""
+        text = self._waiting + text
+        end = len(text)
+        while end and not (text[end - 1].isalnum() or text[end - 1] == "_"):
+            end -= 1
+        if len(text) - end > MAX_WORD:
+            end = len(text)
+        self._waiting = text[end:]
+        return text[:end]
 
     def _show_body(self) -> list[Event]:
         return [Content(self._body)] if self._region == CALLS and self._body else []
@@ -256,10 +280,24 @@ class DescribedParser(StreamParser):
             return
         for function in named:
             arguments, index = function["arguments"], len(self._calls)
+            if isinstance(arguments, dict):
+                member = self._declared[function["name"]].member
+                arguments = {key: self._type(one, member(key)) for key, one in arguments.items()}
             if not isinstance(arguments, str):
                 arguments = json.dumps(arguments, ensure_ascii=False)
             yield self._calls.start(index, function["name"], None)
             yield self._calls.add_arguments(index, arguments)
+
+    def _type(self, value: object, schema: ValueSchema) -> object:
+        """Return an argument as its schema asks for; a list may hold the values of one key."""
+        if not schema.declared:
+            return value
+        if isinstance(value, list) and "array" not in schema.kinds:
+            return [one if isinstance(one, list) else self._type(one, schema) for one in value]
+        if isinstance(value, str) and self._has_text_values:
+            return json.loads(text_to_json(value, schema))
+        is_scalar = isinstance(value, str | int | float)
+        return json.loads(retype(json.dumps(value), schema)) if is_scalar else value
 
 
 def _opens_with(fields: JsonObject, mark: str) -> bool:

@@ -164,8 +164,8 @@ def _read_loosely(word: str) -> Iterator[_Reading]:
 
 
 def _read_loose_number(word: str) -> Iterator[_Reading]:
-    """Yield the number of a text outside JSON's syntax: `007`, `+5`, `1_000`, `.5`, `0x1f`."""
-    if not word.isascii() or not any(map(str.isdigit, word)):
+    """Yield the number of a text outside JSON's syntax: `007`, `+5`, `1_000`, `0x1f`, `٣`."""
+    if not any(map(str.isdigit, word)):
         return
     for number in (int, lambda text: int(text, 0), float):
         try:

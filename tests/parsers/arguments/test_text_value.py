@@ -66,6 +66,7 @@ CASES: list[tuple[Any, str, Any]] = [
     ({"type": ["string", "number"]}, "NaN", "NaN"),
     # What may have been meant, if neither fits.
     ({"type": "integer"}, "007", 7),
+    ({"type": "integer"}, "٣", 3),
     ({"type": "integer"}, "+5", 5),
     ({"type": "integer"}, "1_000", 1000),
     ({"type": "integer"}, "0x1F", 31),
