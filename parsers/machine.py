@@ -317,11 +317,9 @@ class LinearParser(StreamParser, Reader):
             shown.calls.lack_quote(quote)
         if state not in TEXT_STATES:
             shown.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
-        elif target in self._call.outside:
-            shown.end_text()
         elif target not in TEXT_STATES:
             self._call.declared_only = is_spelled
-            shown.leave_text(own)
+            shown.leave_text(own, ends=target in self._call.outside)
         elif marker in CODE_MARKERS and not CODE_STATES.isdisjoint({state, target}):
             shown.show(own)  # a code block's fence is text, too
         else:

@@ -199,11 +199,6 @@ class ShownText:
         """Drop white space in front of a marker, which is part of it."""
         self._space = ""
 
-    def end_text(self) -> None:
-        """End a message: what is not read after it belongs to none, and is content."""
-        self.drop_space()
-        self.state, self.plain = State.CONTENT, None
-
     def resume_text(self) -> State:
         """Return the state of the text that calls have interrupted, where text goes on."""
         self._after_call, self._has_own_end = True, False
@@ -211,11 +206,14 @@ class ShownText:
 
     # Calls.
 
-    def leave_text(self, marker: str) -> None:
-        """Leave the text by `marker`, which may open a call."""
-        self.state = FIRST_STATES.get(self.state, self.state)
+    def leave_text(self, marker: str, *, ends: bool = False) -> None:
+        """Leave the text by `marker`, which may open a call.
+
+        ends: it ends a message. What cannot be read after it belongs to none, and is content.
+        """
+        self.state = State.CONTENT if ends else FIRST_STATES.get(self.state, self.state)
         self.plain = None
-        self.open_guess(self._space + marker)
+        self.open_guess("" if ends else self._space + marker)
 
     def enter_markup(self) -> None:
         """Begin a state that is not text."""

@@ -143,7 +143,7 @@ class DescribedParser(StreamParser):
         # The text between two texts of a field.
         self._joins = {name: field.get("join") or "" for name, field in fields.items()}
         self._shown = set[str]()  # fields that have had text
-        # Where a text so far ends, `\\b` finds a boundary after a word alone.
+        # Where a text so far ends, `\b` finds a boundary after a word alone.
         self._ends_in_word = any("\\b" in str(field) for field in fields.values())
         self._waiting = ""
         self._declared = {
@@ -279,14 +279,18 @@ class DescribedParser(StreamParser):
                 yield Content(self._body)
             return
         for function in named:
-            arguments, index = function["arguments"], len(self._calls)
-            if isinstance(arguments, dict):
-                member = self._declared[function["name"]].member
-                arguments = {key: self._type(one, member(key)) for key, one in arguments.items()}
-            if not isinstance(arguments, str):
-                arguments = json.dumps(arguments, ensure_ascii=False)
+            index = len(self._calls)
             yield self._calls.start(index, function["name"], None)
-            yield self._calls.add_arguments(index, arguments)
+            yield self._calls.add_arguments(index, self._write_arguments(**function))
+
+    def _write_arguments(self, name: str, arguments: object, **_: object) -> str:
+        """Return a call's arguments as JSON, of the declared types."""
+        if isinstance(arguments, str):
+            return arguments
+        if isinstance(arguments, dict):
+            member = self._declared[name].member
+            arguments = {key: self._type(one, member(key)) for key, one in arguments.items()}
+        return json.dumps(arguments, ensure_ascii=False)
 
     def _type(self, value: object, schema: ValueSchema) -> object:
         """Return an argument as its schema asks for; a list may hold the values of one key."""
