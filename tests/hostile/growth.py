@@ -1,7 +1,8 @@
 """Prints how the work grows with the size of what strangers wrote: python -m tests.hostile.growth
 
-Two tables at 10, 40 and 160 KB: each format's parser on what it likes least of its own markers, and
-each function of a frontend that walks a request, on the field that it walks. Time is the CPU's, the
+Three tables at 10, 40 and 160 KB: each format's parser on what it likes least of its own markers,
+each function of a frontend that walks a request, on the field that it walks, and what recognizes a
+kept turn. Time is the CPU's, the
 least of three runs; the last column is the growth over sixteen times the size, 1.0 if it is linear.
 Exit status 1 if one grows by more than `TOLERANCE`.
 """
@@ -20,6 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from backedge.base.errors import BackedgeError
 from backedge.frontend.prompt_queue import PromptQueue
+from backedge.frontend.request.chat_request import decode_chat_request
+from backedge.frontend.turns.conversation import digest_conversation
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS
@@ -27,7 +30,7 @@ from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
 from dynamo.llm.exceptions import DynamoException
 
 from tests.engines.frontends.all_edges import card, load
-from tests.hostile.large_fields import FIELDS
+from tests.hostile.large_fields import FIELDS, Fields, call
 from tests.parsers.families.family import TOOLS
 from tests.parsers.test_linear_cost import BEHIND, SIGNS, pieces_of
 from tests.support import write
@@ -35,6 +38,12 @@ from tests.support import write
 SIZES = (10_000, 40_000, 160_000)
 TOLERANCE = 2.0
 RUNS = 3
+# Arguments of numbers, which are compared by their values.
+NUMBERS: dict[str, Callable[[int], Fields]] = {
+    "earlier arguments, fractions": lambda size: call("[" + "1.5," * (size // 4) + "1]"),
+    "earlier arguments, exponents": lambda size: call("[" + "1e308," * (size // 6) + "1]"),
+    "earlier arguments, digits": lambda size: call("9" * size),
+}
 # Less than this is noise.
 LEAST_S = 0.002
 
@@ -102,10 +111,25 @@ def measure_fields() -> Iterator[tuple[str, list[float]]]:
             yield name, [measure(functools.partial(run, body)) for body in bodies]
 
 
+def measure_turns() -> Iterator[tuple[str, list[float]]]:
+    """Yield the times to recognize a conversation with each field."""
+
+    def run(fields: Fields) -> None:
+        digest_conversation(decode_chat_request({"model": "tiny", **fields}), None)
+
+    for name, build in (FIELDS | NUMBERS).items():
+        yield name, [measure(functools.partial(run, build(size))) for size in SIZES]
+
+
 def main() -> int:
-    """Print both tables."""
+    """Print the tables."""
     failed = False
-    for title, rows in (("parser and text", measure_formats()), ("field", measure_fields())):
+    tables = {
+        "parser and text": measure_formats(),
+        "field": measure_fields(),
+        "field, with turns kept": measure_turns(),
+    }
+    for title, rows in tables.items():
         write(
             f"| {title} | " + " | ".join(f"{size // 1000} KB, ms" for size in SIZES) + " | growth |"
         )
