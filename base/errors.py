@@ -74,6 +74,7 @@ class FieldError(BackedgeError):
 
     def __init__(self, field: str, problem: str) -> None:
         self.field = shorten(field, MAX_SHOWN_NAME)
+        self.problem = problem
         super().__init__(f"`{self.field}` {shorten(problem, MAX_PROBLEM)}.")
 
     @classmethod

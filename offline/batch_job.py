@@ -139,11 +139,15 @@ class RowReader:
 
     def _read_body(self, row: JsonObject) -> JsonObject:
         fields = self._check_body(row, URL, (*self.models, *self.lora))
-        fields |= _read_options_in_metadata(fields.get("metadata"))
+        if "messages" not in fields:
+            raise RequestError("body.messages", "is missing")
+        nested = _read_options_in_metadata(fields.get("metadata"))
+        fields |= nested
         known = {*OPTION_FIELDS, *REQUEST_FIELDS, *IGNORED_FIELDS, *CHECKED_FIELDS}
         for name in fields.keys() - known:
             if name not in NEUTRAL or fields[name] != NEUTRAL[name]:
-                raise RequestError(f"body.{name}", "is not supported here; leave it out")
+                path = f"metadata.backedge.{name}" if name in nested else name
+                raise RequestError(f"body.{path}", "is not supported here; leave it out")
         if fields.get("stream", False) is not False:
             raise RequestError.wrong("body.stream", fields["stream"], "false")
         return {**_read_request(fields, "body."), "options": self._read_options(fields)}
@@ -175,7 +179,12 @@ class RowReader:
             kwargs = own.get("chat_template_kwargs", self.options.chat_template_kwargs)
             # As in servers, where this field overrides the variable.
             own["chat_template_kwargs"] = {**kwargs, "reasoning_effort": effort}
-        return dataclasses.replace(self.options, **own) if own else None
+        try:
+            return dataclasses.replace(self.options, **own) if own else None
+        except OptionValueError as error:
+            written = {option: name for name, option in OPTION_FIELDS.items() if name in fields}
+            written["logprobs"] = "top_logprobs"
+            raise RequestError(written.get(error.field, error.field), error.problem) from error
 
     def _read_image(self, row: JsonObject, fields: JsonObject) -> JsonObject:
         """Return the images, and the messages with plain placeholders for them."""

@@ -267,7 +267,7 @@ class GenerationOptions(Named):
         for name in ("include_stop", "message", "ignore_eos"):
             _check_type(name, getattr(self, name), bool)
         if self.min_tokens > (self.max_new_tokens or INT_32):
-            least = f"at most max_new_tokens, {self.max_new_tokens}"
+            least = f"at most the answer's limit of tokens, {self.max_new_tokens}"
             raise OptionValueError.wrong("min_tokens", self.min_tokens, least)
         _check_bias(self.logit_bias)
         if self.malformed_calls not in get_args(MalformedCalls):

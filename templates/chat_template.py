@@ -275,14 +275,24 @@ def _content_texts(position: int, content: str | list[JsonObject | str] | None) 
         yield content
         return
     for number, part in enumerate(content or []):
-        if isinstance(part, str):
-            yield part
-        elif (kind := part.get("type")) in TEXT_PARTS:
-            yield part[TEXT_PARTS[kind]]
-        else:
-            where = f"messages[{position}].content[{number}].type"
-            remedy = "media need a frontend with vLLM (--tokenizer-backend vllm)"
-            raise RequestError(where, f"must be text, not {show(kind)}; {remedy}")
+        yield _read_text(f"messages[{position}].content[{number}]", part)
+
+
+def _read_text(where: str, part: object) -> str:
+    """Return the text of a content part. where: its JSON path."""
+    if isinstance(part, str):
+        return part
+    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(part, dict) or not isinstance(kind, str):
+        allowed = "a content part, which is an object with a `type`"
+        raise RequestError.wrong(where, part, allowed)
+    if kind not in TEXT_PARTS:
+        remedy = "media need a frontend with vLLM (--tokenizer-backend vllm)"
+        raise RequestError(f"{where}.type", f"must be text, not {show(kind)}; {remedy}")
+    text = part.get(TEXT_PARTS[kind])
+    if not isinstance(text, str):
+        raise RequestError.wrong(f"{where}.{TEXT_PARTS[kind]}", text, "a string")
+    return text
 
 
 def _add_assistant_fields(converted: JsonObject, message: JsonObject) -> None:

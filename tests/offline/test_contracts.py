@@ -62,7 +62,7 @@ BAD_OPTIONS = [
     ({"presence_penalty": -3}, "not -3.", "`presence_penalty` must be a number from -2 to 2"),
     ({"frequency_penalty": "1"}, "not '1'.", "`frequency_penalty` must be a number"),
     ({"min_tokens": -1}, "not -1.", "`min_tokens` must be an integer from 0"),
-    ({"min_tokens": 5, "max_new_tokens": 4}, "not 5.", "`min_tokens` must be at most max_new"),
+    ({"min_tokens": 5, "max_new_tokens": 4}, "not 5.", "`min_tokens` must be at most the"),
     ({"ignore_eos": 1}, "not 1.", "`ignore_eos` must be of type bool"),
     ({"logit_bias": {"a": 1}}, "not {'a': 1}.", "`logit_bias` must be an object of token ids"),
     ({"logit_bias": {-1: 1}}, "not {-1: 1}.", "`logit_bias` must be an object of token ids"),

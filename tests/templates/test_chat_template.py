@@ -157,6 +157,16 @@ REFUSED = [
         "messages[0].content[0].type",
         "vLLM",
     ),
+    *[
+        (CONTENT, [{"role": "user", "content": ["Hi", part]}], "messages[0].content[1]", "object")
+        for part in (5, None, [], {}, {"type": []})
+    ],
+    (
+        CONTENT,
+        [{"role": "user", "content": [{"type": "text", "text": 5}]}],
+        "messages[0].content[0].text",
+        "a string, not 5",
+    ),
 ]
 
 
