@@ -146,8 +146,8 @@ class RowReader:
         known = {*OPTION_FIELDS, *REQUEST_FIELDS, *IGNORED_FIELDS, *CHECKED_FIELDS}
         for name in fields.keys() - known:
             if name not in NEUTRAL or fields[name] != NEUTRAL[name]:
-                path = f"metadata.backedge.{name}" if name in nested else name
-                raise RequestError(f"body.{path}", "is not supported here; leave it out")
+                path = "metadata.backedge" if name in nested else "body"
+                raise RequestError(f"{path}.{name}", "is not supported here; leave it out")
         if fields.get("stream", False) is not False:
             raise RequestError.wrong("body.stream", fields["stream"], "false")
         return {**_read_request(fields, "body."), "options": self._read_options(fields)}

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -26,6 +26,13 @@ from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ..tokenization.errors import describe_error
 from .results import GeneratedChoice, ParsedMessage, RowError, RowErrorKind, ToolCall
+
+FinishReason: TypeAlias = Literal["stop", "length"]
+
+
+def read_finish(reason: object) -> FinishReason:
+    """Return why an engine ended an answer: the limit, or anything else."""
+    return "length" if reason == "length" else "stop"
 
 
 @dataclass(frozen=True)
@@ -163,21 +170,21 @@ class Completion:
         token_ids: Sequence[int],
         logprobs: TokenLogprobs | None = None,
         *,
-        ended: bool = False,
+        ended: FinishReason | None = None,
         stopped_by: str | None = None,
     ) -> bool:
         """Process new tokens; return whether the answer has ended.
 
-        ended: the back end will generate no more tokens. stopped_by: ends the answer after these
-        tokens, and is its stop_reason.
+        ended: why the back end will generate no more tokens. stopped_by: ends the answer after
+        these tokens, and is its stop_reason.
         """
         if self.finished:
             return True
         count, reason = self._setup.stops.find_end(token_ids, len(self.token_ids))
         if reason is None and stopped_by is not None:
             reason = "stop"
-        elif reason is None and ended:
-            reason = "length"
+        elif reason is None:
+            reason = ended
         chunk = self._build_chunk(list(token_ids[:count]), reason, logprobs, stopped_by)
         try:
             if self._watchers:
@@ -192,7 +199,7 @@ class Completion:
     def result(self) -> GeneratedChoice:
         """Return the answer, which must have ended."""
         whole = aggregate_deltas(self._deltas, self._core.choices[0].open_calls)
-        reason: Literal["stop", "length"] = "length" if whole.finish_reason == "length" else "stop"
+        reason: FinishReason = "length" if whole.finish_reason == "length" else "stop"
         text, stop_reason = whole.delta.content or "", whole.stop_reason
         message = None
         if self._setup.parsers is not None:
@@ -219,11 +226,11 @@ class Completion:
         logprobs: TokenLogprobs | None,
         stopped_by: str | None,
     ) -> Chunk:
-        stops = self._setup.stops.tokens
+        stops, last = self._setup.stops.tokens, token_ids[-1] if token_ids else -1
         return Chunk(
             token_ids=token_ids,
             finish_reason=reason,
-            stop_reason=stops.get(token_ids[-1], stopped_by) if reason == "stop" else None,
+            stop_reason=stops.get(last, stopped_by) if reason == "stop" else None,
             logprobs=logprobs.own[: len(token_ids)] if logprobs else None,
             top_logprobs=logprobs.top[: len(token_ids)] if logprobs else None,
         )
@@ -306,12 +313,11 @@ class Completion:
             )
             for number, call in enumerate(whole.delta.tool_calls)
         ]
-        return ParsedMessage(
-            whole.delta.reasoning_content,
-            whole.delta.content,
-            calls,
-            whole.finish_reason or "stop",
-        )
+        reason = whole.finish_reason or "stop"
+        if calls and reason == "stop":
+            # As Dynamo's HTTP layer has it, also beside a call that is still open.
+            reason = "tool_calls"
+        return ParsedMessage(whole.delta.reasoning_content, whole.delta.content, calls, reason)
 
     def _stable_id(self, call_id: str, number: int) -> str:
         """Return an id that is the same in every run, so that two runs give equal files."""

@@ -113,7 +113,7 @@ def open_text(config: ModelLoadConfig) -> ModelText:
     )
     return ModelText(
         tokenizer,
-        build_render(tokenizer),
+        build_render(tokenizer, config.backend),
         lambda text: list(tokenizer.encode(text, add_special_tokens=False)),
         lambda text: list(tokenizer.encode(text)),
         list({*files.eos_token_ids, *files.further_eos_token_ids}),
@@ -156,7 +156,9 @@ def _open_python(tokenizer: LazyTokenizer, config: ModelLoadConfig) -> ModelText
     template = None if config.chat_template is None else str(config.chat_template)
     folder = Path(tokenizer.source.model_path)
     try:
-        prompts = PythonPrompts(tokenizer, folder, template, context_length=config.max_model_len)
+        prompts = PythonPrompts(
+            tokenizer, folder, template, config.backend, context_length=config.max_model_len
+        )
         decoder = prompts.tokenizer
     except TokenizerError as error:
         raise SetupError(str(error)) from error
@@ -171,10 +173,10 @@ def _open_python(tokenizer: LazyTokenizer, config: ModelLoadConfig) -> ModelText
     )
 
 
-def build_render(templates: Any) -> Callable[..., str]:
+def build_render(templates: Any, engine: str) -> Callable[..., str]:
     """Return a function that renders conversations with `apply_chat_template`.
 
-    templates: a tokenizer or a processor.
+    templates: a tokenizer or a processor. engine: as for `format_tools`.
     """
 
     def render(
@@ -185,7 +187,7 @@ def build_render(templates: Any) -> Callable[..., str]:
             as_parts=reads_parts(templates),
             knows_developer="developer" in str(templates.chat_template),
         )
-        return apply_template(templates, conversation, tools, template_kwargs)
+        return apply_template(templates, conversation, format_tools(tools, engine), template_kwargs)
 
     return render
 
@@ -200,7 +202,7 @@ def apply_template(
     try:
         text = templates.apply_chat_template(
             conversation,
-            tools=format_tools(tools, "vllm"),
+            tools=tools,
             tokenize=False,
             add_generation_prompt=True,
             **template_kwargs,

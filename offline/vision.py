@@ -17,7 +17,7 @@ from typing_extensions import override
 from ..base.errors import RequestError, SetupError, show
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_IMAGE_BYTES, MAX_IMAGE_PIXELS
-from ..templates.chat_template import find_variables
+from ..templates.chat_template import find_variables, format_tools
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import ModelFolder, find_folder
 from .contracts import (
@@ -275,7 +275,8 @@ class VisionPrompts:
         **template_kwargs: Any,
     ) -> str:
         known = {name: template_kwargs[name] for name in self._variables & template_kwargs.keys()}
-        return apply_template(self.processor, place_images(messages, images), tools, known)
+        conversation, formatted = place_images(messages, images), format_tools(tools, "vllm")
+        return apply_template(self.processor, conversation, formatted, known)
 
 
 def place_images(messages: Sequence[JsonObject], count: int) -> list[JsonObject]:

@@ -12,7 +12,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from ..base.errors import SetupError
-from ..offline.completion import TokenLogprobs
+from ..offline.completion import FinishReason, TokenLogprobs
 from ..offline.contracts import ModelLoadConfig, OptionValueError, check_names
 from ..offline.inference_backend import GUIDED, LOGPROBS, SEEDS, Backend
 from ..offline.model_text import ModelText
@@ -99,7 +99,9 @@ class ReplayBackend(Backend):
         for completion in row.completions:
             for start in range(0, max(len(token_ids), 1), self._step):
                 part = token_ids[start : start + self._step]
-                ended = start + self._step >= len(token_ids)
+                ended: FinishReason | None = None
+                if start + self._step >= len(token_ids):
+                    ended = "length"
                 logprobs = None
                 if row.sampling.logprobs is not None:
                     # A recording has no alternatives.

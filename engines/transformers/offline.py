@@ -301,7 +301,7 @@ class HfBackend(VisionBackend):
         # Completions that were fed step by step only need to know that they have ended.
         outputs = [[]] * len(completions) if steps else output[:, length:].tolist()
         for completion, token_ids in zip(completions, outputs, strict=True):
-            completion.feed(token_ids, ended=True)
+            completion.feed(token_ids, ended="length")
 
     def _switch_adapter(self, name: str | None) -> None:
         """Let the model use an adapter; None for none."""

@@ -21,7 +21,7 @@ from typing_extensions import override
 from ...base.limits import MAX_HELD_PIXELS, MAX_HELD_ROWS
 from ...base.log import get_logger
 from ...base.seams import check_seams, rows_of
-from ...offline.completion import Completion, TokenLogprobs
+from ...offline.completion import Completion, TokenLogprobs, read_finish
 from ...offline.contracts import EngineDiedError, ModelLoadConfig, PluginError, check_names
 from ...offline.inference_backend import (
     EMBEDDINGS,
@@ -252,7 +252,8 @@ class _Requests:
                 row.error = RowError("generation", "vLLM aborted the row; its log has the reason.")
                 self._drop(row)
                 continue
-            completion.feed(part.token_ids, _read_logprobs(part), ended=output.finished)
+            ended = read_finish(part.finish_reason) if output.finished else None
+            completion.feed(part.token_ids, _read_logprobs(part), ended=ended)
             if completion.finished:
                 del self._choices[output.request_id]
                 if not output.finished:

@@ -44,6 +44,9 @@ OPTIONS: list[dict[str, Any]] = [
     # Dynamo drops the field at the top level.
     {"metadata": {"backedge": {"stop_token_ids": [11]}}},
 ]
+# SGLang's penalties depend on the other rows of its batch.
+AT_ONCE = {"vllm": 4, "sglang": 1}
+ALONE = {"sglang": [("max_running_requests", AT_ONCE["sglang"])]}
 SHOWN = 8
 # back end -> rows whose difference has a reason.
 KNOWN = {
@@ -84,7 +87,7 @@ def serve(engine: str, rows: dict[str, Any], folder: Path) -> dict[str, Any]:
             stack.sglang("--sglang-processing", *PARSERS)
         frontend = stack.frontend(command=HUGGINGFACE_FRONTEND)
         stack.wait_for_model(frontend)
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE[engine]) as pool:
             answers = pool.map(lambda body: ask(frontend.url, body), rows.values())
             return dict(zip(rows, answers, strict=True))
 
@@ -94,7 +97,12 @@ def generate(backend: str, rows: dict[str, Any], folder: Path) -> dict[str, Any]
     source, output = folder / "in.jsonl", folder / f"{backend}.jsonl"
     lines = [{"custom_id": name, "body": body} for name, body in rows.items()]
     source.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    given = argparse.Namespace(backend=backend, engine_args=[], model=TINY_MODEL, dtype="float32")
+    given = argparse.Namespace(
+        backend=backend,
+        engine_args=ALONE.get(backend, []),
+        model=TINY_MODEL,
+        dtype="float32",
+    )
     with (folder / f"{backend}.log").open("wb") as log:
         subprocess.run(
             [*build_command(given, source, output), *PARSERS],

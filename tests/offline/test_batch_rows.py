@@ -159,7 +159,7 @@ def test_options_in_metadata_are_fields_of_the_body() -> None:
     request = READER.read(batch_row(metadata={"backedge": options}), 1)
     assert request.options == dataclasses.replace(OPTIONS, include_stop=True)
     for given, message in (
-        ({"return_token_ids": True}, "`body.return_token_ids` is not supported here"),
+        ({"return_token_ids": True}, "`metadata.backedge.return_token_ids` is not supported here"),
         ([1], "`metadata.backedge` must be an object, not [1]."),
         ("{", "`metadata.backedge` must be an object, not '{'."),
     ):
@@ -187,7 +187,7 @@ def test_every_option_of_a_body_exists() -> None:
         (batch_row(messages=None), "`body.messages` is missing."),
         (
             batch_row(metadata={"backedge": {"stop_regex": "a"}}),
-            "`body.metadata.backedge.stop_regex` is not supported here",
+            "`metadata.backedge.stop_regex` is not supported here",
         ),
         (batch_row(temperature="hot"), "`temperature` must be a number"),
         (batch_row(stop=[""]), "`stop` must be one or more non-empty strings"),

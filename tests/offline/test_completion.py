@@ -42,7 +42,7 @@ def run(setup: CompletionSetup, output: str, cuts: Any = (), watchers: Any = ())
         if completion.feed(piece):
             break
     else:
-        completion.feed([], ended=True)
+        completion.feed([], ended="length")
     return completion.result()
 
 
@@ -166,3 +166,23 @@ def test_ids_of_calls_are_the_same_in_every_run():
     assert ids == [call.id for call in second.message.tool_calls]
     assert len(set(ids)) == 2
     assert all(re.fullmatch("call_[0-9a-f]{24}", call_id) for call_id in ids)
+
+
+@pytest.mark.parametrize("ended", ["stop", "length"])
+def test_an_engine_says_why_it_ended_an_answer(ended: Any) -> None:
+    completion = Completion(0, build())
+    completion.feed(encode("alpha"))
+    completion.feed([], ended=ended)
+    result = completion.result()
+    assert (result.text, result.finish_reason, result.stop_reason) == ("alpha", ended, None)
+
+
+def test_an_answer_with_a_call_and_one_that_stayed_open_has_a_call() -> None:
+    call = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
+    text = f'{call}\n<tool_call>\n{{"name": "f", "arguments": {{"b'
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    request = ParserRequest(tools=tools, tool_choice="auto")
+    setup = build("a", parsers=PARSERS, parser_request=request)
+    message = run(setup, f"{text}<|im_end|>").message
+    assert [call.name for call in message.tool_calls] == ["f"]
+    assert message.finish_reason == "tool_calls"

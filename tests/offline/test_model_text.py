@@ -19,19 +19,28 @@ from examples.my_tokenizer import MyTokenizer
 from tests.offline.batches import ask, request
 from tests.support import TINY_MODEL, TRANSCRIPTS
 
-FILES = ModelPrompts(TINY_MODEL)
 TEXT = open_text(ModelLoadConfig(TINY_MODEL))
+# As servers of these engines make them.
+ENGINES: dict[str, Any] = {
+    engine: (
+        open_text(ModelLoadConfig(TINY_MODEL, backend=engine)),
+        ModelPrompts(TINY_MODEL, engine=engine),
+    )
+    for engine in ("vllm", "sglang")
+}
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"]
 )
-def test_a_transcripts_prompt(transcript):
+def test_a_transcripts_prompt(transcript, engine):
     arguments = (transcript["messages"], transcript.get("tools"))
     kwargs = transcript.get("chat_template_kwargs", {})
-    text = TEXT.render(*arguments, **kwargs)
-    assert text == FILES.template.render(*arguments, **kwargs)
-    assert TEXT.encode(text) == FILES.encode(text)
+    offline, online = ENGINES[engine]
+    text = offline.render(*arguments, **kwargs)
+    assert text == online.template.render(*arguments, **kwargs)
+    assert offline.encode(text) == online.encode(text)
 
 
 def test_the_models_settings():

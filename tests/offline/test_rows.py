@@ -50,10 +50,10 @@ def test_a_tokenizer_that_raises_fails_its_row(fails_on):
     sampling = resolve_sampling(GenerationOptions(), GenerationConfig())
     row = Row(0, "a", Prompt([97]), sampling, 5, [], lambda: [Completion(0, setup)])
     if fails_on == "result":
-        row.completions[0].feed([97], ended=True)
+        row.completions[0].feed([97], ended="length")
         row.completions[0].token_ids.append(999)
     else:
-        row.completions[0].feed([97, 999], ended=True)
+        row.completions[0].feed([97, 999], ended="length")
     result = row.result("hf")
     assert (result.choices, result.finish_reason) == ([], "error")
     assert result.error is not None

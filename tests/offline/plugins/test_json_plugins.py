@@ -31,7 +31,7 @@ def test_the_answer_ends_with_the_value(output, text, cuts):
     completion = Completion(0, build(), [JsonStop().watch()])
     for piece in cut(encode(output), cuts):
         completion.feed(piece)
-    completion.feed([], ended=True)
+    completion.feed([], ended="length")
     result = completion.result()
     complete = text.endswith(("}", "]")) and text != "{nothing}"
     assert result.text == text
