@@ -1,5 +1,7 @@
 """Prompts: the same as transformers' for every transcript, with messages in vLLM's form."""
 
+from typing import Any
+
 import jinja2
 import pytest
 from backedge.base.errors import RequestError
@@ -146,6 +148,7 @@ def test_tool_use_is_for_requests_with_tools():
     ]
 
 
+NO_PARTS: list[Any] = [5, None, [], {}, {"type": []}]
 # template, messages, field, part of the message
 REFUSED = [
     ("{{ raise_exception('roles must alternate') }}", [USER], "messages", "roles must alternate"),
@@ -159,7 +162,7 @@ REFUSED = [
     ),
     *[
         (CONTENT, [{"role": "user", "content": ["Hi", part]}], "messages[0].content[1]", "object")
-        for part in (5, None, [], {}, {"type": []})
+        for part in NO_PARTS
     ],
     (
         CONTENT,
