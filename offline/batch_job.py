@@ -179,8 +179,12 @@ class RowReader:
             kwargs = own.get("chat_template_kwargs", self.options.chat_template_kwargs)
             # As in servers, where this field overrides the variable.
             own["chat_template_kwargs"] = {**kwargs, "reasoning_effort": effort}
+        return self._override(own, fields) if own else None
+
+    def _override(self, own: JsonObject, fields: JsonObject) -> GenerationOptions:
+        """Return the batch's options with the row's `own`. Raises `RequestError`."""
         try:
-            return dataclasses.replace(self.options, **own) if own else None
+            return dataclasses.replace(self.options, **own)
         except OptionValueError as error:
             written = {option: name for name, option in OPTION_FIELDS.items() if name in fields}
             written["logprobs"] = "top_logprobs"

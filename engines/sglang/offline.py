@@ -23,7 +23,7 @@ from ...base.limits import MAX_HELD_ROWS
 from ...base.ranges import INT_64
 from ...base.seams import check_seams, rows_of
 from ...guided.call_policy import to_tag_format
-from ...offline.completion import Completion, TokenLogprobs, read_finish
+from ...offline.completion import Completion, FinishReason, TokenLogprobs, read_finish
 from ...offline.contracts import EngineDiedError, ModelLoadConfig, check_names
 from ...offline.inference_backend import (
     EMBEDDINGS,
@@ -213,7 +213,6 @@ class SglangBackend(Backend):
             async for output in outputs:
                 reason = output["meta_info"]["finish_reason"]
                 finished = reason is not None
-                ended = read_finish(reason["type"]) if finished else None
                 if finished and reason["type"] == "abort" and not completion.finished:
                     raise ValueError(str(reason.get("message") or "the request was aborted"))
                 was_finished = completion.finished
@@ -221,7 +220,7 @@ class SglangBackend(Backend):
                 logprobs = (
                     _read_logprobs(output["meta_info"], token_ids) if wants is not None else None
                 )
-                completion.feed(token_ids, logprobs, ended=ended)
+                completion.feed(token_ids, logprobs, ended=_read_end(reason))
                 if completion.finished and not (was_finished or finished):
                     abort(request_id)
         except asyncio.CancelledError:
@@ -282,6 +281,10 @@ def _read_failure(task: asyncio.Task[None], row: Row) -> None:
         row.error = find_row_error(error, "generation", "SGLang")
     elif error is not None:
         raise error
+
+
+def _read_end(reason: Mapping[str, object] | None) -> FinishReason | None:
+    return None if reason is None else read_finish(reason["type"])
 
 
 def _read_logprobs(meta: dict[str, Any], token_ids: Sequence[int]) -> TokenLogprobs:
