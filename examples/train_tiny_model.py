@@ -1,6 +1,6 @@
 """Train `examples/tiny_model` so that it answers the example transcripts exactly.
 
-    .venv/bin/python examples/train_tiny_model.py             # some minutes on two CPU cores
+    .venv/bin/python examples/train_tiny_model.py             # two busy cores: 10 minutes or more
     .venv/bin/python examples/train_tiny_model.py --continue  # fewer, after a small change
 
 The model is a real Qwen3 (0.7 M parameters). It has learned only the transcripts, so
