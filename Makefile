@@ -89,7 +89,8 @@ test-batch-rows: setup
 
 test-batch-kills: setup
 	@set -e; for backend in $(BACKENDS); do \
-		$(PYTHON) -m tests.offline.kills $$backend --kills $(KILLS); done
+		$(PYTHON) -m tests.offline.kills $$backend --kills $(KILLS); \
+		$(PYTHON) -m tests.offline.kills $$backend --kills $(KILLS) --embeddings; done
 
 test-batch-beside: setup
 	@$(PYTHON) -m tests.offline.beside vllm hf vllm

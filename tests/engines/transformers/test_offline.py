@@ -153,6 +153,14 @@ def test_logprobs_are_those_of_the_model(engine):
         assert len(entry.top_logprobs) == 2
 
 
+def test_logprobs_of_a_constrained_answer_are_those_of_the_allowed_tokens(engine):
+    pytest.importorskip("xgrammar")
+    options = GenerationOptions(temperature=0, logprobs=0)
+    [result] = engine.generate_text_batch([ask("Hi", options=options, guided_regex="1")])
+    assert result.text == "1"
+    assert result.logprobs[0].logprob == 0
+
+
 def test_choices_are_drawn_apart_and_again_by_their_seed(engine):
     options = GenerationOptions(n=3, temperature=2.0, seed=7, max_new_tokens=12)
     first, second = (engine.generate_text_batch([ask("Hi there.")], options) for _ in "12")
