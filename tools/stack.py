@@ -12,6 +12,7 @@ SIGTERM; a second signal ends them at once.
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import os
 import random
 import signal
@@ -63,7 +64,7 @@ CPU_ENGINES = (CPU_ENGINE, SGLANG_CPU_ENGINE)
 GRPC_SERVER = ROOT / ".venv" / "grpc-server"
 # TensorRT-LLM does not run on a CPU; tests use a stand-in.
 TRTLLM_STANDIN = ("--gpus-per-node", "1", "--max-seq-len", "2048")
-STANDIN_PATH = {"PYTHONPATH": str(ROOT / "tests" / "standin")}
+STANDIN = ROOT / "tests" / "standin"
 
 # tools/gpu_check sets this to "gpu"; several small engines then share the GPU.
 DEVICE_VARIABLE = "BACKEDGE_TEST_DEVICE"
@@ -198,7 +199,7 @@ class Stack:
         Parameters as for `sglang`.
         """
         model_flags = ("--model", str(model), "--served-model-name", name)
-        variables = STANDIN_PATH if engine == TRTLLM_STANDIN else {}
+        variables = {"PYTHONPATH": standin_path()} if engine == TRTLLM_STANDIN else {}
         command = ("-m", module, *model_flags, *engine, *flags)
         return self.run_worker(command, wait=wait, **{**variables, **environment})
 
@@ -393,6 +394,12 @@ def end_on_sigterm() -> None:
 def engine_environment(engine: Sequence[str]) -> dict[str, str]:
     """Return the variables that an engine's flags need; {} for a GPU."""
     return CPU_ENVIRONMENT if engine in CPU_ENGINES else {}
+
+
+def standin_path() -> str:
+    """Return the stand-in's `PYTHONPATH`: Dynamo 1.7 asks for another release than 1.6."""
+    newer = not importlib.metadata.version("ai-dynamo").startswith("1.6.")
+    return os.pathsep.join(map(str, (STANDIN / "newer", STANDIN) if newer else (STANDIN,)))
 
 
 def free_port() -> int:

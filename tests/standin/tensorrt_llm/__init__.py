@@ -7,6 +7,7 @@ compares the names and parameters with those of the released sources.
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 from types import ModuleType
 from typing import Any
@@ -17,7 +18,8 @@ from . import arguments, engine, parsers
 from .engine import LLM, MultimodalEncoder
 
 __all__ = ["LLM", "MultimodalEncoder", "torch"]  # torch, because the original imports it
-__version__ = "1.3.0rc29"
+# With Dynamo 1.7, that of the folder `newer`: the names and parameters are those of 1.3.
+__version__ = importlib.metadata.version("tensorrt-llm")
 
 # The modules of the original, and what of this package stands in them.
 MODULES: dict[str, tuple[Any, ...]] = {
