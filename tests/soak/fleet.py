@@ -80,6 +80,7 @@ class Fleet:
                 *(name, build_client(frontend), model, (name, model) != (STEADY, POOLED)),
                 pool=frozenset({POOL_PROCESSES} if model == POOLED else ()),
                 keeps_turns=model == POOLED,
+                read_again_by=DYNAMO_PARSERS[1] if model == REPLAYED else None,
             )
             for name, frontend in ((STEADY, self.steady), (OTHER, other.process))
             for model in (REPLAYED, POOLED)

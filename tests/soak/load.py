@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import openai
+from backedge.frontend.response.inert_content import spell_inert
 from openai.types.chat import ChatCompletionChunk
 
 from tests.e2e.client import Answer, add_delta, build_request, whole
@@ -65,6 +66,7 @@ class Target:
     transcripts where a grammar guides it to JSON. shares: of the kinds of requests, which
     replace the usual ones. pool: `POOL_PROCESSES` if a pool serves it. keeps_turns: whether the
     frontend does, and the model answers any prompt. is_stock: whether the frontend is Dynamo's.
+    read_again_by: Dynamo's tool parser on the model's card, if any.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Target:
     pool: frozenset[str] = frozenset()
     keeps_turns: bool = False
     is_stock: bool = False
+    read_again_by: str | None = None
 
     @property
     def uses(self) -> frozenset[str]:
@@ -217,7 +220,7 @@ class Load:
             answer = whole(await completions.create(**request)).answer
             if kind == "bad":
                 return Result.WRONG, f"{extra} was not refused"
-            return self._judge(answer, transcript, stream=False)
+            return judge(answer, transcript, spell_whole(transcript, target.read_again_by))
         answer = Answer()
         stop_after = self.random.randint(1, 12) if kind == "cancelled" else None
         stream = await completions.create(**request, stream=True)
@@ -232,13 +235,7 @@ class Load:
                     gap.restart()
         if answer.finish_reason is None:
             return Result.FAILED, "the stream ended without a finish_reason"
-        return self._judge(answer, transcript, stream=True)
-
-    def _judge(self, answer: Answer, transcript: Transcript, *, stream: bool) -> tuple[Result, str]:
-        expected = transcript["expect"] if stream else as_whole(transcript["expect"])
-        if answer.message == expected:
-            return Result.RIGHT, ""
-        return Result.WRONG, f"{transcript['id']}: {answer.message} instead of {expected}"
+        return judge(answer, transcript, transcript["expect"])
 
 
 class Gap:
@@ -265,6 +262,22 @@ def read_chunk(answer: Answer, chunk: ChatCompletionChunk) -> None:
     for choice in chunk.choices:
         add_delta(answer, choice.delta)
         answer.finish_reason = choice.finish_reason or answer.finish_reason
+
+
+def spell_whole(transcript: Transcript, read_again_by: str | None) -> dict[str, Any]:
+    """Return the answer without a stream, as it is spelled where Dynamo reads it again."""
+    expected = as_whole(transcript["expect"])
+    if read_again_by is None or not expected["content"] or expected["tool_calls"]:
+        return expected
+    has_tools = bool(transcript.get("tools")) and transcript.get("tool_choice") != "none"
+    content = spell_inert(expected["content"], read_again_by, has_tools=has_tools)
+    return {**expected, "content": content}
+
+
+def judge(answer: Answer, transcript: Transcript, expected: dict[str, Any]) -> tuple[Result, str]:
+    if answer.message == expected:
+        return Result.RIGHT, ""
+    return Result.WRONG, f"{transcript['id']}: {answer.message} instead of {expected}"
 
 
 def judge_beginning(answer: Answer, transcript: Transcript) -> tuple[Result, str]:

@@ -9,13 +9,23 @@ import pytest
 
 from tests.soak.faults import Fault
 from tests.soak.figures import Report
-from tests.soak.load import GUIDED, HELD_IN_RUST, Outcome, Result, Target, failed
+from tests.soak.load import (
+    GUIDED,
+    HELD_IN_RUST,
+    Outcome,
+    Result,
+    Target,
+    failed,
+    spell_whole,
+)
+from tests.support import TRANSCRIPTS, as_whole
 
 REQUEST: Any = httpx.Request("POST", "http://127.0.0.1/v1/chat/completions")
 BROKEN = openai.APIConnectionError(request=REQUEST)
 TIMEOUT = openai.APITimeoutError(request=REQUEST)
 WORKER = Fault("worker", frozenset({GUIDED}), 0.0, 1.0)
 PLAIN = Fault("plain worker", frozenset({HELD_IN_RUST, GUIDED}), 0.0, 1.0)
+CUT = TRANSCRIPTS["cut_call"]
 FRONTEND = Fault("frontend", frozenset({"frontend"}), 2.0, 3.0)
 
 
@@ -60,3 +70,10 @@ def test_only_dynamos_own_loss_of_text_is_not_wrong(
     report.add(Outcome(target, frozenset(uses), Result.WRONG, 0.5, 0.6, "x"))
     assert report.results == {result: 1}
     assert len(report.wrong) == (result is Result.WRONG)
+
+
+def test_an_answer_that_dynamo_reads_again_is_spelled_otherwise() -> None:
+    expected = as_whole(CUT["expect"])
+    assert '{"name": ' in expected["content"]
+    assert spell_whole(CUT, None) == expected
+    assert "{name: " in spell_whole(CUT, "hermes")["content"]
