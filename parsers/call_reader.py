@@ -18,6 +18,7 @@ from .arguments.xml_elements import XmlElements
 from .compiled_format import CompiledFormat
 from .format import (
     BETWEEN_ARGUMENTS,
+    CALL_ENDS,
     FRAME_STATES,
     GRAMMAR_STATES,
     INSIDE_ARGUMENT,
@@ -30,6 +31,9 @@ from .format import (
 from .held_back import HeldText, hold
 from .schema import ValueSchema
 from .shown_text import ShownText
+
+# Targets of what ends a call that has no end of its own, where the format has one.
+_ALL_ENDS = (CALL_ENDS | {State.HEADER}) - {State.TOOL_SECTION}
 
 
 class CallReader:
@@ -53,6 +57,7 @@ class CallReader:
         self._frame_words = table.frame_words
         self._key = ""  # of the argument whose value is due
         self._lacks_quote = False  # whether its header does
+        self._lacks_end = False  # whether the end of all calls ends the call
         self._named: tuple[str, str | None] | None = None  # the name and id, before the call starts
         self.collected = ""
         self.value: SchemaValue | WrappedArguments | None = None
@@ -108,9 +113,11 @@ class CallReader:
 
     def _note_slip(self, state: State, target: State | Jump) -> None:
         """Note a doubled mark between parameters, or a call that the end of all calls ends."""
+        is_last = state is State.PARAMETERS and self._has_own_end
+        self._lacks_end = is_last and target in _ALL_ENDS
         if state is target and state in (State.PARAMETERS, State.KEY):
             self._shown.calls.drop_mark()
-        if state is State.PARAMETERS and target is Jump.RETURN and self._has_own_end:
+        if is_last and target is Jump.RETURN:
             self._shown.calls.end_without_marker()
 
     # The frame.
@@ -156,6 +163,8 @@ class CallReader:
         if self.declared_only and name not in self._shown.calls.functions:
             return False
         self._shown.start_call(name, call_id)
+        if self._lacks_end:
+            self._shown.calls.drop_mark()
         return True
 
     def end_frame(self) -> None:

@@ -66,8 +66,11 @@ class DeclaredFunctions:
             known and (name.startswith(known) or name.endswith(known)) for known in self
         )
 
-    def may_be_key(self, name: str, key: str) -> bool:
-        """Whether a parameter may have this key: it is declared, or may be and has no markup."""
+    def may_be_key(self, name: str, key: str, frame_keys: Collection[str] = ()) -> bool:
+        """Whether a parameter may have this key: it is declared, or may be and has no markup.
+
+        frame_keys: of the object around the arguments: beside declared keys, one is markup.
+        """
         schema, declared = self._parameters.get(name, {}), self.keys(name)
         if not self._checks or key in declared:
             return True
@@ -77,4 +80,5 @@ class DeclaredFunctions:
             return self.schema(name).member(key).declared
         if not declared or "patternProperties" in schema:
             return True
-        return schema.get("additionalProperties") is not False and not _PUNCTUATION.search(key)
+        is_markup = key in frame_keys or _PUNCTUATION.search(key) is not None
+        return schema.get("additionalProperties") is not False and not is_markup

@@ -304,7 +304,8 @@ class JsonCallGrammar(OuterGrammar):
         if self._name is None:
             stop = self._stop_repair if self._calls.stops_repair else None
             return JsonRepairer(self._arguments, malformed=stop)
-        return TypedJson(self._calls, self._arguments)
+        frame_keys = () if self._keys.name_is_key else self._keys.arguments
+        return TypedJson(self._calls, self._arguments, frame_keys=frame_keys)
 
     def _stop_repair(self, kind: Malformation) -> None:
         """Leave a call open whose arguments are no JSON; without a name it is no call."""

@@ -119,7 +119,9 @@ class PythonCallGrammar(OuterGrammar):
         """
         if end == len(text):
             return False if final else None
-        if text[end] != "(" or (self._declared_only and text[:end] not in self._calls.functions):
+        name, functions = text[:end], self._calls.functions
+        may_be_name = name in functions or (not self._declared_only and functions.may_be_name(name))
+        if text[end] != "(" or not may_be_name:
             return False
         start = skip_space(text, end + 1)
         if start < len(text) and text[start] == ")":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 
 from typing_extensions import override
 
@@ -21,16 +22,21 @@ class TypedJson(JsonRepairer):
     """Writes an object of arguments; converts scalars where the schema requires another type.
 
     calls: the call, with its declared schema. write: takes the pieces of JSON text.
-    quotes: as for `JsonRepairer`.
+    quotes: as for `JsonRepairer`. frame_keys: as for `DeclaredFunctions.may_be_key`.
 
     Holds back such a string (at most `MAX_HELD_STRING` characters), and what `JsonRepairer` does.
     """
 
     def __init__(
-        self, calls: ToolCallEmitter, write: WriteJson, quotes: tuple[str, ...] = ()
+        self,
+        calls: ToolCallEmitter,
+        write: WriteJson,
+        quotes: tuple[str, ...] = (),
+        frame_keys: Collection[str] = (),
     ) -> None:
         super().__init__(write, quotes, calls.stops_repair)
         self._calls = calls
+        self._frame_keys = frame_keys
         self._write_through = write
         self._schemas: list[ValueSchema | None] = []  # of the open brackets; None for the root
         self._last_key = ""
@@ -149,7 +155,7 @@ class TypedJson(JsonRepairer):
             self._write = self._write_through
             self._last_key = str(json.loads("".join(self._text)))
             calls = self._calls
-            may_be_key = calls.functions.may_be_key(calls.name, self._last_key)
+            may_be_key = calls.functions.may_be_key(calls.name, self._last_key, self._frame_keys)
             if len(self._closers) == 1 and not may_be_key:
                 self.stop("invalid_key")
                 self._state = self._bad_key

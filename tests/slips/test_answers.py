@@ -18,7 +18,7 @@ from tests.parsers.families.family import Family
 from tests.parsers.fuzzing import fuzz
 from tests.parsers.sample_model import feed_tokens
 from tests.slips.outcome import find_words, read_shown
-from tests.slips.slips import TOOLS, apply, delimiters, split
+from tests.slips.slips import CHANGES, TOOLS, apply, delimiters, split
 from tests.slips.systems import WRITERS, build_names, find_parsers, read
 from tests.slips.test_properties import read_text
 
@@ -46,16 +46,21 @@ def write_answer(family: Family, thought: str, text: str) -> str:
     return family.write(text, ())
 
 
+# Text whose markers are swapped looks like a header that is cut or not known; decision 0010.
+LIKE_HEADERS = {"beam", "kimi_k3", "openai"}
+
+
 @every_family
 @fuzz(10)
 @given(data=st.data(), thought=WORDS, text=WORDS)
-def test_a_marker_left_out_or_doubled_loses_no_word(
+def test_a_slip_with_a_marker_loses_no_word(
     family: Family, data: st.DataObject, thought: str, text: str
 ) -> None:
     output = write_answer(family, thought, text)
     pieces = split(family, output)
     if positions := delimiters(pieces):
-        change = data.draw(st.sampled_from(["leave out", "double"]))
+        changes = CHANGES[:2] if family.name in LIKE_HEADERS else CHANGES
+        change = data.draw(st.sampled_from(changes))
         pieces = apply(pieces, data.draw(st.sampled_from(positions)), change)
     parsers = find_parsers("ours", family)
     assert parsers is not None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.events import Event, join
-from backedge.parsers.format import VALUE_STATES
+from backedge.parsers.format import VALUE_STATES, State
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers, tool_format
 from hypothesis import given
@@ -162,6 +162,59 @@ def test_a_value_without_its_end_loses_nothing_and_is_not_complete(
     assert parsers is not None
     for events in (read(parsers, family, slipped), read_text(family, slipped, 7)):
         assert classify(events, calls) in {Class.RIGHT, Class.OPEN, Class.TEXT}
+
+
+HAS_CALL_OBJECTS = [
+    family
+    for family in WRITERS
+    if (format_ := tool_format(family.tool_parser or "")) is not None
+    and State.JSON_CALLS in format_.states
+    and '"name": "remove"' in write(family, PAIRS[0])
+]
+
+
+@pytest.mark.parametrize("family", HAS_CALL_OBJECTS, ids=lambda family: family.name)
+@pytest.mark.parametrize("key", ["arguments", "parameters"])
+@pytest.mark.parametrize("missing", ["", "}"])
+def test_a_call_object_as_arguments_is_open(family: Family, key: str, missing: str) -> None:
+    """Its head is doubled: neither the outer nor the inner object is the call."""
+    inner = {"name": "remove", key: {"path": "alpha"}}
+    output = write(family, [("remove", inner)]).replace("}}}", "}}}"[len(missing) :])
+    parsers = find_parsers("ours", family)
+    assert parsers is not None
+    for events in (read(parsers, family, output), read_text(family, output, 3)):
+        shown = read_shown(events)
+        complete = {index for index, text in enumerate(shown.arguments) if read_object(text)}
+        assert complete <= shown.still_open
+        assert "alpha" in " ".join([shown.text, *shown.arguments])
+
+
+# Their section's end is the call's, too.
+ENDS_AS_SECTION = {"muse_glimmer", "step3"}
+
+
+@every_family
+@pytest.mark.parametrize("more", [(), PAIRS[1][1:]], ids=["alone", "before another"])
+def test_a_call_without_its_end_and_its_parameters_is_open(
+    family: Family, more: tuple[Invocation, ...]
+) -> None:
+    """The end of all calls, or the next one, is not its own."""
+    format_ = tool_format(family.tool_parser or "")
+    assert format_ is not None
+    after = format_.states.get(State.PARAMETERS, {})
+    ends = [end for end, target in after.items() if target is State.TOOL_SECTION and "/" in end]
+    output = write(family, [("search", {}), *more])
+    found = [(output.find(end), end) for end in ends if end in output]
+    if not found or family.name in ENDS_AS_SECTION:
+        return
+    at, end = min(found)
+    slipped = output[:at] + output[at + len(end) :]
+    parsers = find_parsers("ours", family)
+    assert parsers is not None
+    for events in (read(parsers, family, slipped), read_text(family, slipped, 4)):
+        shown = read_shown(events)
+        assert "search" in " ".join([shown.text, *shown.names])
+        assert shown.names[:1] != ["search"] or 0 in shown.still_open
 
 
 # Parameters are keywords in Python, and bare keys with space around them in Gemma's syntax.

@@ -121,7 +121,7 @@ PROPERTIES = {
     3: SLIPS,
     4: "slips/test_properties.py::test_a_value_that_mentions_its_end_loses_nothing",
     5: WORDS_IN_FRONT,
-    6: "slips/test_answers.py::test_a_marker_left_out_or_doubled_loses_no_word",
+    6: "slips/test_answers.py::test_a_slip_with_a_marker_loses_no_word",
     7: SLIPS,
     8: f"{FRAMES}::test_a_doubled_frame_is_no_call_of_its_own",
     9: "parsers/test_swallowed_markup.py::test_marks_in_a_value_are_no_markup",

@@ -41,3 +41,9 @@ def test_a_word_of_the_format_is_no_function(name: str, taken: bool) -> None:
 def test_a_key_with_markup_is_none(key: str, taken: bool) -> None:
     assert DeclaredFunctions({"f": SCHEMA}, checks=True).may_be_key("f", key) is taken
     assert DeclaredFunctions({"f": SCHEMA}, checks=False).may_be_key("f", key)
+
+
+def test_a_key_of_the_object_around_arguments_is_none() -> None:
+    functions = DeclaredFunctions({"f": SCHEMA, "g": {}}, checks=True)
+    assert [functions.may_be_key("f", key, {"a", "x"}) for key in "axb"] == [True, False, True]
+    assert functions.may_be_key("g", "x", {"x"}), "nothing is declared"
