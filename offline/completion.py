@@ -199,7 +199,7 @@ class Completion:
     def result(self) -> GeneratedChoice:
         """Return the answer, which must have ended."""
         whole = aggregate_deltas(self._deltas, self._core.choices[0].open_calls)
-        reason: FinishReason = "length" if whole.finish_reason == "length" else "stop"
+        reason = read_finish(whole.finish_reason)
         text, stop_reason = whole.delta.content or "", whole.stop_reason
         message = None
         if self._setup.parsers is not None:
