@@ -327,8 +327,9 @@ class HfBackend(VisionBackend):
             if (processor := plugin.logits_processor(self.name)) is not None
         ]
         processors += self._build_guards(rows, mask.shape[1])
-        # After the others, because only this one determines the allowed tokens.
-        processors += grammars
+        # After the others, because only this one determines the allowed tokens. `generate` drops
+        # the second of two equal processors.
+        processors += grammars if recorder is None else [each.apply for each in grammars]
         return [*processors, *hf_hooks.build_samplers(key.sampling, rows if key.seeded else ())]
 
     def _mask_grammars(

@@ -302,6 +302,10 @@ class GrammarMask:
         self._taken = input_ids.shape[1]
         for row in list(self._matchers):
             self._advance(row, new[row])
+        return self.apply(input_ids, scores)
+
+    def apply(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Apply the mask of the last call again: other processors may have changed the logits."""
         if self._matchers:
             self._apply(scores, self._mask.to(scores.device))
         return scores

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from typing import Any
 
 import pytest
@@ -159,6 +160,43 @@ def test_logprobs_of_a_constrained_answer_are_those_of_the_allowed_tokens(engine
     [result] = engine.generate_text_batch([ask("Hi", options=options, guided_regex="1")])
     assert result.text == "1"
     assert result.logprobs[0].logprob == 0
+
+
+class LikesCommas(Plugin):
+    """Makes a comma the likeliest token, whatever a grammar allows."""
+
+    name = "likes_commas"
+
+    def logits_processor(self, backend):
+        [comma] = encode(",")
+
+        def process(input_ids, scores):
+            changed = scores.clone()
+            changed[:, comma] = 1000
+            return changed
+
+        return process
+
+
+@pytest.mark.parametrize("logprobs", [None, 0])
+def test_a_grammar_has_the_last_word_and_is_asked_once_for_each_token(
+    engine, monkeypatch, logprobs
+):
+    xgrammar = pytest.importorskip("xgrammar")
+    fills = []
+
+    fill = xgrammar.GrammarMatcher.fill_next_token_bitmask
+
+    def count(*arguments):
+        fills.append(arguments)
+        return fill(*arguments)
+
+    monkeypatch.setattr(xgrammar.GrammarMatcher, "fill_next_token_bitmask", count)
+    options = GenerationOptions(temperature=0, logprobs=logprobs)
+    rows = [ask("Hi", guided_regex="[0-9]{9}")]
+    [result] = engine.generate_text_batch(rows, options, [LikesCommas()])
+    assert re.fullmatch("[0-9]{9}", result.text)
+    assert len(fills) == len(result.token_ids) > 5
 
 
 def test_choices_are_drawn_apart_and_again_by_their_seed(engine):

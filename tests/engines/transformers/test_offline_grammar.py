@@ -61,6 +61,21 @@ def test_any_stop_token_may_end_a_complete_answer_and_no_other(grammars):
     assert allowed == [stop]
 
 
+def test_xgrammar_offers_a_stop_token_that_it_refuses(grammars):
+    """Once this fails, its line in docs/upstream.md and `KNOWN` of `beside` can go."""
+    import xgrammar
+
+    [comma] = encode(",")
+    compiled = grammars.compile(build(regex="a,b"))
+    matcher = xgrammar.GrammarMatcher(compiled, override_stop_tokens=[comma])
+    assert matcher.accept_token(*encode("a"))
+    mask = GrammarMask([compiled], 1, [comma])
+    input_ids = torch.tensor([[1, *encode("a")]])
+    allowed = mask(input_ids, torch.zeros(1, VOCABULARY)).isfinite().nonzero()[:, 1].tolist()
+    assert allowed == [comma]
+    assert not matcher.accept_token(comma)
+
+
 def test_a_row_that_has_ended_is_padded_freely(grammars):
     mask = GrammarMask([grammars.compile(build(choice=["yes"]))], 1, [END])
     ended = torch.tensor([[1, *encode("yes"), END, END]])
