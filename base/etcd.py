@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import time
+from functools import partial
 from urllib.parse import urlsplit
 
 from . import limits
 from .errors import SetupError
+from .time_limit import call_within
 
 VARIABLE, DEFAULT_ETCD = "ETCD_ENDPOINTS", "http://localhost:2379"
 PORT = 2379
@@ -38,7 +40,13 @@ def _listens(place: str, deadline: float) -> bool:
     try:
         found = urlsplit(place if "://" in place else f"http://{place}")
         address = found.hostname or "", found.port or PORT
-        with socket.create_connection(address, timeout=max(deadline - time.monotonic(), PAUSE_S)):
-            return True
+        left_s = max(deadline - time.monotonic(), PAUSE_S)
+        call_within(left_s, partial(_connect, address, left_s))
     except (OSError, ValueError):
         return False
+    return True
+
+
+def _connect(address: tuple[str, int], timeout_s: float) -> None:
+    # The timeout does not bound the resolution of the name.
+    socket.create_connection(address, timeout_s).close()

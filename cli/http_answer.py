@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from http.client import HTTPException
-from queue import Empty, SimpleQueue
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from ..base.errors import SetupError, shorten
 from ..base.limits import ANSWER_SILENCE_S, ANSWER_TIMEOUT_S, MAX_ANSWER_BYTES
+from ..base.time_limit import CallTimeoutError, call_within
 
 T = TypeVar("T")
 
@@ -61,26 +61,18 @@ def fetch(url: str, body: bytes | None = None) -> Answer:
     patience = _PATIENCE.get() or Patience(ANSWER_TIMEOUT_S)
     if patience.left_s <= 0:
         raise SetupError(f"{url} is not asked: others have not answered within the time.")
-    found: SimpleQueue[Answer | Exception] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            found.put(_read(url, body))
-        except (OSError, ValueError, HTTPException) as error:
-            found.put(error)
-
-    # A timeout of the socket starts anew with each byte, so the answer is waited for elsewhere.
-    threading.Thread(target=run, daemon=True).start()
     began = time.monotonic()
     try:
-        answer = found.get(timeout=patience.left_s)
-    except Empty:
+        # A timeout of the socket starts anew with each byte, and none bounds a name server.
+        answer = call_within(patience.left_s, partial(_read, url, body))
+    except CallTimeoutError as error:
         patience.left_s = 0.0
         told = f"{url} has not answered completely within {patience.seconds:g} s"
-        raise SetupError(f"{told}, with all that was asked before.") from None
-    patience.left_s -= time.monotonic() - began
-    if isinstance(answer, Exception):
-        raise SetupError(f"{url} does not answer ({shorten(str(answer))}).") from answer
+        raise SetupError(f"{told}, with all that was asked before.") from error
+    except (OSError, ValueError, HTTPException) as error:
+        raise SetupError(f"{url} does not answer ({shorten(str(error))}).") from error
+    finally:
+        patience.left_s -= time.monotonic() - began
     if len(answer.body) > MAX_ANSWER_BYTES:
         raise SetupError(f"{url} answers more than {MAX_ANSWER_BYTES:,} bytes; is it Dynamo?")
     return answer

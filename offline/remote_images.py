@@ -13,6 +13,7 @@ import ssl
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import TypeGuard
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -21,6 +22,7 @@ from typing_extensions import override
 
 from ..base.errors import shorten, show
 from ..base.limits import IMAGE_FETCH_S, MAX_IMAGE_BYTES, MAX_IMAGE_REDIRECTS
+from ..base.time_limit import call_within
 from .contracts import OptionValueError
 from .rows import RowFailure
 
@@ -94,7 +96,7 @@ class RemoteImages:
     def _ask(self, url: str, name: str, end: float) -> bytes | str:
         """Return the body of a URL, or where it redirects."""
         parts = urlsplit(url)
-        address = self._resolve(parts, name)
+        address = self._resolve(parts, name, end)
         connection = _Connection(parts, address, max(end - time.monotonic(), 0.001))
         # The connection's timeout counts from each packet.
         timer = threading.Timer(end - time.monotonic(), connection.end)
@@ -108,7 +110,7 @@ class RemoteImages:
             timer.cancel()
             connection.close()
 
-    def _resolve(self, parts: SplitResult, name: str) -> str:
+    def _resolve(self, parts: SplitResult, name: str, end: float) -> str:
         """Return the address to connect to. Raises `RowFailure` for a host that is not allowed."""
         host, port = parts.hostname or "", _read_port(parts)
         own = parse_network(host)
@@ -118,7 +120,8 @@ class RemoteImages:
         if not names & self._names and (own is None or not self._lists(own.network_address)):
             message = f"{name} is on the host {shorten(host, 100)!r}, port {port}, which is not in"
             raise RowFailure("image", f"{message} image_hosts; download it, or add the host.")
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        found = call_within(end - time.monotonic(), look_up)
         addresses = [ipaddress.ip_address(each[4][0]) for each in found]
         for address in addresses:
             if not _is_public(address) and not self._lists(address):
