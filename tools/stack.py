@@ -132,6 +132,8 @@ class Stack:
             "DYN_TCP_REQUEST_TIMEOUT": "60",
             # Dynamo's workers wait 5 s at the end for requests that are still on the way.
             "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS": "0",
+            # A backtrace in Dynamo's log costs 50 MB of symbols for good (docs/upstream.md).
+            "RUST_BACKTRACE": "0",
             "OMP_NUM_THREADS": "1",
             "VLLM_CPU_KVCACHE_SPACE": "1",
             "SGLANG_USE_CPU_ENGINE": "1",
