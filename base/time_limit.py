@@ -17,7 +17,7 @@ class CallTimeoutError(TimeoutError):
 def call_within(seconds: float, function: Callable[[], T]) -> T:
     """Return what the function returns, or raise what it raises, in a thread of its own.
 
-    Raises `CallTimeoutError` after `seconds`; the thread then ends with the function or the process.
+    Raises `CallTimeoutError` after `seconds`; the thread then ends with the function.
     """
     found: SimpleQueue[tuple[T] | Exception] = SimpleQueue()
 
