@@ -20,6 +20,8 @@ PAGES = sorted(
         *(ROOT / "docs" / "decisions").glob("*.md"),
     )
 )
+SKIPPED = re.compile(r'(?:skip\(|\breason=)\s*"([^"]+)"')
+VERSIONS_PAGE = "docs/compatibility.md"
 ENDINGS = r"(?:py|md|json|jsonl|svg|toml|sh)"
 # Groups of entry points have names like modules'.
 ENTRY_POINTS = {"backedge.formats"}
@@ -106,6 +108,23 @@ def broken_links(page: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_files_exist(page: str) -> None:
     assert not missing_files(in_backticks(page))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_tests_exist(page: str) -> None:
+    for path, name in re.findall(r"(tests/[\w/]+\.py)::(\w+)", read(page)):
+        # Some modules run the tests of another one.
+        assert re.search(rf"^(?:async )?(?:def | {{4}}){name}\b", read(path), re.MULTILINE)
+
+
+def test_all_reasons_to_skip_end_to_end_tests_are_told() -> None:
+    listed = re.findall(r"^\| `(\w+\.py)`[^|]*\| ([^|]+) \|$", read(VERSIONS_PAGE), re.MULTILINE)
+    reasons = [
+        (path.name, reason)
+        for path in (ROOT / "tests" / "e2e").glob("*.py")
+        for reason in SKIPPED.findall(path.read_text(encoding="utf-8"))
+    ]
+    assert sorted(listed) == sorted(reasons)
 
 
 @pytest.mark.parametrize("page", PAGES)
