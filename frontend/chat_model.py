@@ -43,7 +43,8 @@ from .turns.turn_keeper import Conversation, LocalFactories, TurnKeeper
 
 logger = get_logger(__name__)
 
-WORKER_GONE = "the worker is gone; send the request again"
+NO_WORKER = "no worker could finish the answer; send the request again"
+WORKER_FAILED = "the worker failed; the frontend's log has the reason"
 MEDIA_COUNTS = {part: part.replace("_url", "_count") for part in MEDIA_PARTS}
 
 
@@ -269,8 +270,8 @@ class ChatModel:
         except WorkerError as error:
             logger.warning("request %s: %s", params.response_id, error)
             if error.retryable:
-                raise WorkerUnavailable(WORKER_GONE) from error
-            raise Unknown(str(error)) from error
+                raise WorkerUnavailable(NO_WORKER) from error
+            raise Unknown(WORKER_FAILED) from error
 
     def make_redactor(self) -> Redactor:
         """Return a redactor, which replaces the words in recordings."""

@@ -34,8 +34,8 @@ def as_http_errors() -> Iterator[None]:
     """Convert the errors of checking, rendering and tokenizing to Dynamo's.
 
     The request's faults become InvalidArgument (HTTP 400) with the name of the field. Ours
-    become WorkerUnavailable (HTTP 503) or Unknown (500); Dynamo does not show their text to the
-    client, so the text is logged. A disconnected client's request becomes Cancelled.
+    become WorkerUnavailable (HTTP 503) or Unknown (500), and are logged: a client is not told what
+    failed in a 500. A disconnected client's request becomes Cancelled.
     """
     try:
         yield
@@ -44,7 +44,7 @@ def as_http_errors() -> Iterator[None]:
         raise WorkerUnavailable(str(error)) from error
     except PreparationError as error:
         logger.exception("a request gets 500")
-        raise Unknown(str(error)) from error
+        raise Unknown(HIDDEN) from error
     except ClientGoneError as error:
         raise Cancelled(str(error)) from error
     except RequestError as error:
@@ -69,11 +69,12 @@ def _refuse(text: str) -> InvalidArgument:
 def build_refusal(error: InvalidArgument | WorkerUnavailable | Unknown) -> JsonObject:
     """Return an item of a response's stream that means HTTP 400, 503 or 500.
 
-    It has the text of `error`, unless that is our fault. Dynamo prints the traceback of any error
-    that a stream raises, also for a client's fault, and hides the text of a 503. This item is an
-    error in the form in which workers send it (`DynamoError` of dynamo-runtime).
+    It has the text of `error`. Dynamo prints the traceback of any error that a stream raises, also
+    for a client's fault, and hides the text of a 503. This item is an error in the form in which
+    workers send it (`DynamoError` of dynamo-runtime).
     """
     text = str(error)
-    public = {"type": "message", "message": HIDDEN if isinstance(error, Unknown) else text}
-    described = {"class": type(error).__name__, "diagnostic": text, "public": public}
+    public = {"type": "message", "message": text}
+    diagnostic = str(error.__cause__ or text)
+    described = {"class": type(error).__name__, "diagnostic": diagnostic, "public": public}
     return {"_dynamo_annotated": True, "event": "error", "error": described}

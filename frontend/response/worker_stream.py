@@ -26,14 +26,14 @@ from ...postprocess.postprocessor import Postprocessor
 from ...recording.recorder import RequestRecorder
 from ...recording.recording import Outcome
 
-# Dynamo's names for a worker that is gone or does not answer, wherever it notices that: in the text
-# of an exception of any type, and of an item of the stream.
-UNAVAILABLE = ("Unavailable:", "DeadlineExceeded:")
+# Dynamo's names for a worker that is gone, does not answer or is full, wherever it notices that: in
+# the text of an exception of any type, and of an item of the stream.
+UNAVAILABLE = ("Unavailable:", "DeadlineExceeded:", "CapacityExhausted:")
 LEAVING_S = 0.05
 
 
 class WorkerError(BackedgeError):
-    """The worker failed or disappeared. retryable: another attempt may succeed."""
+    """The worker failed, disappeared or is full. retryable: another attempt may succeed."""
 
     def __init__(self, message: str, *, retryable: bool) -> None:
         self.retryable = retryable
@@ -85,12 +85,12 @@ def interpret_error(error: Exception) -> Exception:
     """Return the error to raise for one of Dynamo's stream, perhaps `error` itself.
 
     The binding raises different types: if the worker rejected the request, the client is at fault;
-    a plain ValueError means that the worker died. Dynamo would blame the client for a TypeError.
+    otherwise the text says whether it is gone. Dynamo would blame the client for a TypeError.
     """
     client_error: Exception | None = parse_client_error(error)
     if client_error is not None:
         return client_error
-    if isinstance(error, ValueError) or str(error).startswith(UNAVAILABLE):
+    if str(error).startswith(UNAVAILABLE):
         return WorkerError(str(error), retryable=True)
     if isinstance(error, DynamoException | HttpError | BackedgeError):
         return error

@@ -49,8 +49,8 @@ SCRIPTS: dict[str, tuple[list[Any], int]] = {
     "error first": ([output(token_ids=[], finish_reason={"error": ERROR})], 500),
     "abort": ([FIRST, output(finish_reason="abort")], 200),
     "cancelled": ([FIRST, output(finish_reason="cancelled")], 200),
-    "unknown reason": ([FIRST, output(finish_reason="weird")], 503),
-    "negative token": ([FIRST, output(token_ids=[-1])], 503),
+    "unknown reason": ([FIRST, output(finish_reason="weird")], 500),
+    "negative token": ([FIRST, output(token_ids=[-1])], 500),
     "token beyond all": ([output(token_ids=[(1 << 32) - 1]), END], 200),
     "choice beyond all": ([FIRST, output(index=7)], 500),
     "no number": ([output(log_probs=[math.nan]), END], 200),
@@ -58,13 +58,13 @@ SCRIPTS: dict[str, tuple[list[Any], int]] = {
     "none between": ([FIRST, None, END], 200),
     "torn message": ([output(extra_args={"backedge": '{"version": 1'}), END], 500),
     "wrong message": ([output(extra_args={"backedge": '{"deltas": 5}'}), END], 500),
-    "text": (["text"], 503),
-    "value error": ([ValueError("x")], 503),
-    "type error": ([TypeError("x")], 503),
+    "text": (["text"], 500),
+    "value error": ([ValueError("x")], 500),
+    "type error": ([TypeError("x")], 500),
     "silent end": ([FIRST], 503),
-    # Its engine ends, it has no room, or it cannot reach another worker that it needs.
+    "full": ([RouterQueueLimitExceeded("x")], 500),  # Dynamo sends it as any other exception
+    # Its engine ends, or it cannot reach another worker that it needs.
     "shut down": ([FIRST, EngineShutdown("x")], 503),
-    "full": ([RouterQueueLimitExceeded("x")], 503),
     "unavailable": ([WorkerUnavailable("x")], 503),
     "disconnected": ([FIRST, Disconnected("x")], 503),
 }

@@ -7,11 +7,11 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 import pytest
-from backedge.frontend.chat_model import WORKER_GONE
+from backedge.frontend.chat_model import NO_WORKER
 
 from tests.e2e.client import HTTP, build_request, eventually
 from tests.e2e.test_replay import PARSERS
@@ -20,19 +20,23 @@ from tools.stack import HUGGINGFACE_FRONTEND, Process, Stack, metric
 
 IN_FLIGHT = "dynamo_component_inflight_requests"
 KINDS = (True, False)  # streamed, and not
+CHUNKS = "backedge_chunks_total"
 UNAVAILABLE = 503
+# A frozen worker is given up after this time; and a worker that does not answer at all, too.
+LIMITS = {"DYN_TCP_REQUEST_TIMEOUT": "5", "DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS": "5"}
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with Stack(tmp_path_factory.mktemp("loss"), DYN_TCP_REQUEST_TIMEOUT="5") as found:
+    with Stack(tmp_path_factory.mktemp("loss"), **LIMITS) as found:
         found.frontend(command=HUGGINGFACE_FRONTEND)
         yield found
 
 
-def start_worker(stack: Stack, name: str) -> Process:
+def start_worker(stack: Stack, name: str, speed: int = 8, **environment: str) -> Process:
     """Start a worker whose answers take seconds, and wait until requests reach it."""
-    worker = stack.replay(*PARSERS, "--tokens-per-second", "8", name=name)
+    flags = (*PARSERS, "--tokens-per-second", str(speed))
+    worker = stack.replay(*flags, name=name, **environment)
     stack.wait_for_model(stack.processes[0], name)
     assert eventually(lambda: ask(stack, name, stream=False, max_tokens=1).status_code == 200)
     return worker
@@ -63,7 +67,9 @@ def lose(stack: Stack, worker: Process, name: str, way: signal.Signals, *, befor
     with ThreadPoolExecutor(len(KINDS)) as threads:
         asked = [threads.submit(ask, stack, name, stream=stream) for stream in KINDS]
         if not before:
+            sent = metric(worker.url, CHUNKS)
             assert eventually(lambda: metric(worker.url, IN_FLIGHT) == len(KINDS))
+            assert eventually(lambda: metric(worker.url, CHUNKS) > sent + len(KINDS))
             os.kill(worker.popen.pid, way)
         answers = [each.result() for each in asked]
     worker.kill()
@@ -74,8 +80,11 @@ def lose(stack: Stack, worker: Process, name: str, way: signal.Signals, *, befor
 
 @pytest.mark.parametrize(
     ("way", "before"),
-    [(signal.SIGKILL, False), (signal.SIGKILL, True), (signal.SIGSTOP, True)],
-    ids=["killed", "unreachable", "without an answer"],
+    [
+        *((signal.SIGKILL, False), (signal.SIGKILL, True)),
+        *((signal.SIGSTOP, False), (signal.SIGSTOP, True)),
+    ],
+    ids=["killed", "unreachable", "frozen", "without an answer"],
 )
 def test_a_worker_that_is_gone_is_503_and_a_line(
     stack: Stack, way: signal.Signals, before: bool
@@ -84,7 +93,7 @@ def test_a_worker_that_is_gone_is_503_and_a_line(
     answers, lines = lose(stack, start_worker(stack, name), name, way, before=before)
     assert [read_status(answer) for answer in answers] == [UNAVAILABLE] * len(KINDS)
     # Once Dynamo knows that the worker is gone, it says "not ready" without asking us.
-    ours = [answer for answer in answers if WORKER_GONE in answer.text]
+    ours = [answer for answer in answers if NO_WORKER in answer.text]
     assert len(lines) == len(ours) > 0
 
 
@@ -96,3 +105,22 @@ def test_a_worker_that_is_asked_to_end_finishes_first(stack: Stack) -> None:
     for answer in answers:
         assert '"finish_reason":"stop"' in answer.text
     assert lines == []
+
+
+def test_a_full_fleet_is_503_and_a_line(stack: Stack) -> None:
+    name = "full"
+    room = {"DYN_ENGINE_REQUEST_LIMIT": "1", "DYN_DYNAMO_REQUEST_QUEUE_LIMIT": "1"}
+    worker = start_worker(stack, name, speed=1, **room)
+    start = len(stack.processes[0].log.read_text())
+    with ThreadPoolExecutor() as threads:
+        # More than the worker takes: a request that it refuses shows that it is full.
+        asked = [threads.submit(ask, stack, name, stream=False) for _ in range(4)]
+        refused = [next(as_completed(asked)).result()]
+        refused += [ask(stack, name, stream=stream) for stream in KINDS]
+        log = stack.processes[0].log.read_text()[start:]
+        worker.kill()
+    assert [read_status(answer) for answer in refused] == [UNAVAILABLE] * len(refused)
+    for answer in refused:
+        assert NO_WORKER in answer.text
+    assert len(re.findall(r"request chatcmpl-.*CapacityExhausted", log)) >= len(refused)
+    assert "Traceback" not in log
