@@ -33,10 +33,15 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield found
 
 
-def start_worker(stack: Stack, name: str, speed: int = 8, **environment: str) -> Process:
-    """Start a worker whose answers take seconds, and wait until requests reach it."""
+def start_worker(stack: Stack, name: str, speed: int = 8, room: int = 100) -> Process:
+    """Start a worker whose answers take seconds, and wait until requests reach it.
+
+    room: requests that it answers at once.
+    """
     flags = (*PARSERS, "--tokens-per-second", str(speed))
-    worker = stack.replay(*flags, name=name, **environment)
+    worker = stack.replay(
+        *flags, name=name, DYN_ENGINE_REQUEST_LIMIT=str(room), DYN_DYNAMO_REQUEST_QUEUE_LIMIT="1"
+    )
     stack.wait_for_model(stack.processes[0], name)
     assert eventually(lambda: ask(stack, name, stream=False, max_tokens=1).status_code == 200)
     return worker
@@ -109,8 +114,7 @@ def test_a_worker_that_is_asked_to_end_finishes_first(stack: Stack) -> None:
 
 def test_a_full_fleet_is_503_and_a_line(stack: Stack) -> None:
     name = "full"
-    room = {"DYN_ENGINE_REQUEST_LIMIT": "1", "DYN_DYNAMO_REQUEST_QUEUE_LIMIT": "1"}
-    worker = start_worker(stack, name, speed=1, **room)
+    worker = start_worker(stack, name, speed=2, room=1)
     start = len(stack.processes[0].log.read_text())
     with ThreadPoolExecutor() as threads:
         # More than the worker takes: a request that it refuses shows that it is full.
