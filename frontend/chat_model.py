@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import msgspec
 from dynamo.frontend.utils import extract_mm_urls
-from dynamo.llm.exceptions import Cancelled, Unknown, WorkerUnavailable
+from dynamo.llm.exceptions import Cancelled, InvalidArgument, Unknown, WorkerUnavailable
 
-from ..base.errors import SetupError
+from ..base.errors import SetupError, shorten
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
 from ..engines.dynamo import types as dynamo
@@ -243,8 +243,8 @@ class ChatModel:
         """Route the request; yield each chunk of the worker, and its post-processed form.
 
         engine: routes instead of Dynamo's own.
-        Post-processes the chunks of a plain worker here. Raises Dynamo's WorkerUnavailable (503)
-        and Unknown (500).
+        Post-processes the chunks of a plain worker here. Raises Dynamo's WorkerUnavailable (503),
+        Unknown (500), and InvalidArgument (400) if the worker refuses the request.
         """
         params, preprocessed = prepared.params, prepared.preprocessed
         prompt = preprocessed["token_ids"]
@@ -272,6 +272,10 @@ class ChatModel:
             if error.retryable:
                 raise WorkerUnavailable(NO_WORKER) from error
             raise Unknown(WORKER_FAILED) from error
+        except InvalidArgument as error:
+            reason = shorten(str(error.__cause__ or error))
+            logger.warning("request %s: the worker refuses it: %s", params.response_id, reason)
+            raise
 
     def make_redactor(self) -> Redactor:
         """Return a redactor, which replaces the words in recordings."""

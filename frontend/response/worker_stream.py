@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 
 import msgspec
-from dynamo.llm.exceptions import DynamoException, HttpError
+from dynamo.llm.exceptions import DynamoException, HttpError, InvalidArgument
 
 from ...base.errors import BackedgeError, ProtocolError
 from ...base.json_types import JsonObject
@@ -29,6 +29,10 @@ from ...recording.recording import Outcome
 # Dynamo's names for a worker that is gone, does not answer or is full, wherever it notices that: in
 # the text of an exception of any type, and of an item of the stream.
 UNAVAILABLE = ("Unavailable:", "DeadlineExceeded:", "CapacityExhausted:")
+# Its names for a request that the worker refuses. So Dynamo takes any ValueError and TypeError of a
+# worker; its frontends hide their text, and since 1.7 its workers do.
+REFUSED = ("InvalidRequest:", "BackendInvalidArgument:")
+HIDDEN_REFUSAL = "Invalid request"
 LEAVING_S = 0.05
 
 
@@ -85,11 +89,14 @@ def interpret_error(error: Exception) -> Exception:
     """Return the error to raise for one of Dynamo's stream, perhaps `error` itself.
 
     The binding raises different types: if the worker rejected the request, the client is at fault;
-    otherwise the text says whether it is gone. Dynamo would blame the client for a TypeError.
+    otherwise the text says whether it is gone. Dynamo would blame the client for a TypeError that
+    is raised here.
     """
     client_error: Exception | None = parse_client_error(error)
     if client_error is not None:
         return client_error
+    if str(error).startswith(REFUSED):
+        return InvalidArgument(HIDDEN_REFUSAL)
     if str(error).startswith(UNAVAILABLE):
         return WorkerError(str(error), retryable=True)
     if isinstance(error, DynamoException | HttpError | BackedgeError):
@@ -143,7 +150,7 @@ class StreamReader:
         request: preprocessed. context: the request's; a client's disconnect stops the worker
             through it.
         Raises `WorkerError` if the worker fails before all have finished or ends the stream
-        unfinished, and Dynamo's HttpError if the worker rejects the request.
+        unfinished, and Dynamo's HttpError or InvalidArgument if the worker rejects the request.
         """
         try:
             async for item in await engine.generate(request, context=context):

@@ -23,6 +23,7 @@ from backedge.worker.metrics import WorkerMetrics
 from dynamo.llm.exceptions import (
     Disconnected,
     EngineShutdown,
+    InvalidArgument,
     RouterQueueLimitExceeded,
     WorkerUnavailable,
 )
@@ -59,8 +60,11 @@ SCRIPTS: dict[str, tuple[list[Any], int]] = {
     "torn message": ([output(extra_args={"backedge": '{"version": 1'}), END], 500),
     "wrong message": ([output(extra_args={"backedge": '{"deltas": 5}'}), END], 500),
     "text": (["text"], 500),
-    "value error": ([ValueError("x")], 500),
-    "type error": ([TypeError("x")], 500),
+    "exception": ([RuntimeError("x")], 500),
+    # Dynamo takes these for refusals, also in its own frontends.
+    "value error": ([ValueError("x")], 400),
+    "type error": ([FIRST, TypeError("x")], 400),
+    "refused": ([InvalidArgument("x")], 400),
     "silent end": ([FIRST], 503),
     "full": ([RouterQueueLimitExceeded("x")], 500),  # Dynamo sends it as any other exception
     # Its engine ends, or it cannot reach another worker that it needs.

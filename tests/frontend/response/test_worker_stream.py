@@ -4,13 +4,18 @@ import asyncio
 from typing import Any
 
 import pytest
-from backedge.frontend.response.worker_stream import StreamReader, WorkerError
+from backedge.frontend.response.worker_stream import (
+    HIDDEN_REFUSAL,
+    REFUSED,
+    StreamReader,
+    WorkerError,
+)
 from backedge.postprocess import Chunk, PostprocessedChunk, Postprocessor
 from backedge.postprocess.chunk_scheduler import ChunkScheduler, MergeDelays
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.engine_output import parse_engine_output
 from backedge.postprocess.messages import KEY, VERSION, encode
-from dynamo.llm.exceptions import HttpError
+from dynamo.llm.exceptions import HttpError, InvalidArgument
 
 from tests.frontend.doubles import Annotated, Context, Engine
 from tests.support import encode as tokens
@@ -228,7 +233,6 @@ def test_a_natural_end_does_not():
         ([ValueError("DeadlineExceeded: backend response inactivity timeout")], True),
         ([Annotated(error="no instances")], False),
         ([ValueError("Internal: Invalid FinishReason variant: 'weird'")], False),
-        ([ValueError("InvalidRequest: TypeError: x")], False),
         ([{"index": 0, "token_ids": [], "finish_reason": "error: out of memory"}], False),
         ([{"index": 0, "token_ids": [], "finish_reason": {"error": "out of memory"}}], False),
         ([TypeError("an argument of Dynamo's")], False),
@@ -236,7 +240,7 @@ def test_a_natural_end_does_not():
     ],
     ids=[
         *("worker died", "silent end", "unreachable", "no answer", "none left", "full", "frozen"),
-        *("engine error", "unreadable", "its exception", "error finish", "on the wire"),
+        *("engine error", "unreadable", "error finish", "on the wire"),
         *("a fault", "no output"),
     ],
 )
@@ -276,7 +280,6 @@ REFUSAL = '{"message": "Grammar error", "code": 400}'
         ("Unknown: " + REFUSAL.replace("400", "500"), None),
         ("Unavailable: Stream ended before generation completed", None),
         ("no colon", None),
-        ("InvalidRequest: {broken", None),
     ],
 )
 def test_what_the_worker_refuses_is_the_requests_fault(text, code):
@@ -284,3 +287,19 @@ def test_what_the_worker_refuses_is_the_requests_fault(text, code):
         read([ValueError(text)])
     if code:
         assert (caught.value.code, caught.value.message) == (code, "Grammar error")
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        *((ValueError(f"{name} TypeError: x"), HIDDEN_REFUSAL) for name in REFUSED),
+        (ValueError("InvalidRequest: {broken"), HIDDEN_REFUSAL),
+        (InvalidArgument("`seed` is not supported"), "`seed` is not supported"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("upto", [0, 4])
+def test_what_dynamo_takes_for_a_refusal_is_one(error, shown, upto):
+    with pytest.raises(InvalidArgument) as caught:
+        read([*outputs(everything, upto=upto), error])
+    assert str(caught.value) == shown
