@@ -93,10 +93,10 @@ def interpret_error(error: Exception) -> Exception:
     is raised here.
     """
     client_error: Exception | None = parse_client_error(error)
+    if client_error is None and str(error).startswith(REFUSED):
+        client_error = InvalidArgument(HIDDEN_REFUSAL)
     if client_error is not None:
         return client_error
-    if str(error).startswith(REFUSED):
-        return InvalidArgument(HIDDEN_REFUSAL)
     if str(error).startswith(UNAVAILABLE):
         return WorkerError(str(error), retryable=True)
     if isinstance(error, DynamoException | HttpError | BackedgeError):
