@@ -82,6 +82,10 @@ class _Guided(msgspec.Struct):
 Preprocessor = Callable[[ChatRequest, dynamo.Context | None], AbstractAsyncContextManager[Prepared]]
 
 
+WrapEngine = Callable[[dynamo.RoutedEngine], dynamo.RoutedEngine]
+"""Returns an engine whose streams are post-processed outside of this process."""
+
+
 class Deployment(NamedTuple):
     """A model as Dynamo has discovered it, and the frontend that serves it.
 
@@ -115,6 +119,7 @@ class ChatModel:
     local_factories: build post-processing for plain workers' chunks.
     recorder: of its requests; None to record nothing. turns: None to keep none.
     reasoning: the markers of the reasoning that a grammar must let pass; None if the engine does.
+    wrap_engine: for the streams of plain workers; None to post-process them here.
     """
 
     def __init__(
@@ -132,6 +137,7 @@ class ChatModel:
         self.recorder: Recorder | None = None
         self.turns: TurnKeeper | None = None
         self.reasoning: ReasoningTags | None = None
+        self.wrap_engine: WrapEngine | None = None
         self.deployment = deployment
         self.name = card.name()
         self.path = card.local_dir()
@@ -262,8 +268,11 @@ class ChatModel:
             collector = self.turns.collect(
                 prepared.conversation, preprocessed, params, reader.token_ids
             )
+        engine = engine or self.deployment.engine
+        if self.wrap_engine is not None:
+            engine = self.wrap_engine(engine)
         try:
-            async for chunk in read(engine or self.deployment.engine, preprocessed, context):
+            async for chunk in read(engine, preprocessed, context):
                 if collector is not None:
                     collector.add(chunk[1].deltas)
                 yield chunk

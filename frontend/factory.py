@@ -144,6 +144,7 @@ class EngineFactory:
         )
         model = await builder.build()
         model.reasoning = builder.call_policy.reasoning
+        model.wrap_engine = await builder.start_pool()
         if self.recording is not None:
             self.recording.record(model, builder)
         if self._turns is not None and self.turn_store is not None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
+import asyncio
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
 import msgspec
@@ -37,8 +38,14 @@ from ..postprocess.messages import WorkerCard
 from ..templates.auto_parsers import read_added_tokens, read_evidence, resolve_described
 from ..tokenization.prompt_encoder import PromptCache
 from ..tokenization.tokenizer_selection import Backend, TokenizerSelection
-from .chat_model import ChatModel, Deployment
-from .parser_names import FrontendParsers, InstalledParsers, read_configured_parsers, select_parsers
+from .chat_model import ChatModel, Deployment, WrapEngine
+from .parser_names import (
+    FrontendParsers,
+    InstalledParsers,
+    find_described,
+    read_configured_parsers,
+    select_parsers,
+)
 from .prompt_queue import PromptQueue
 from .request.tool_schema_cache import standard_parameters
 
@@ -162,15 +169,34 @@ class ChatModelBuilder(abc.ABC):
         read_tokens = functools.partial(read_added_tokens, Path(self.path))
         return read_call_policy(self.runtime_config, self.configured.names, engine, read_tokens)
 
+    @property
+    def kind(self) -> Kind:
+        """The kind of parsers for the streams of plain workers."""
+        kind: Kind = getattr(self.flags, "postprocess_parsers", "auto")
+        return kind
+
     def usable_parsers(self, installed: InstalledParsers | None = None) -> FrontendParsers:
         """Return the parsers for the model's plain workers. Raises `UnknownParserError`.
 
         installed: an engine's own parsers; None where only the linear ones can be used.
         """
-        kind: Kind = (
-            "linear" if installed is None else getattr(self.flags, "postprocess_parsers", "auto")
+        return select_parsers(self.configured, self.kind, installed)
+
+    async def start_pool(self) -> WrapEngine | None:
+        """Start the processes that run the model's own description for plain workers.
+
+        Return what has them post-process an engine's streams; None if the model needs none.
+        Raises `SetupError` if they do not start.
+        """
+        if self.worker_card is not None or not find_described(self.configured, self.kind):
+            return None
+        module = await asyncio.to_thread(load_engine_module, "transformers", "frontend_pool")
+        selection = self.selection
+        own = (selection.module, selection.class_name, self.path) if selection.module else None
+        start: Awaitable[WrapEngine] = module.start_pool(
+            self.configured.names, self.path, own, trust_remote_code=self.config.trust_remote_code
         )
-        return select_parsers(self.configured, kind, installed)
+        return await start
 
 
 @functools.cache

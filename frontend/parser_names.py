@@ -27,12 +27,7 @@ from ..parsers.parser_lookup import (
     tool_format,
     uses_native,
 )
-from ..parsers.response_template import (
-    DESCRIBED,
-    describing_name,
-    reasoning_part,
-    refuse_described,
-)
+from ..parsers.response_template import DESCRIBED, describing_name, reasoning_part
 from ..postprocess.messages import WorkerCard, read
 from ..templates.auto_parsers import AUTO
 from ..tokenization.detokenizer import read_vocabulary
@@ -147,6 +142,16 @@ def check_names(names: ParserNames, engines: Iterable[str]) -> None:
         raise unknown from None
 
 
+def find_described(configured: ConfiguredParsers, kind: Kind) -> str:
+    """Return the description whose answers transformers' own parser reads; "" for others.
+
+    That parser runs in the processes of a pool, the worker's or this frontend's, never here.
+    Raises `UnknownParserError` and `SetupError` as `select_parsers`.
+    """
+    is_native = uses_native("auto" if configured.by_worker else kind, configured.names)
+    return describing_name(configured.names) if is_native else ""
+
+
 def select_parsers(
     configured: ConfiguredParsers, kind: Kind = "linear", installed: InstalledParsers | None = None
 ) -> FrontendParsers:
@@ -157,16 +162,15 @@ def select_parsers(
     Raises `UnknownParserError` for an unknown name among the flags or on a plain worker's card.
     """
     names = configured.names
-    if not configured.by_worker:
-        is_native = uses_native(kind, names)
-        if is_native and installed is not None:
-            refuse_described(names)
-            installed.check_names(names, known_formats())
-        return FrontendParsers(names, is_native)
-    if uses_native("auto", names) and (described := describing_name(names)):
+    if described := find_described(configured, kind):
         return FrontendParsers(
             ParserNames(None, reasoning_part(described) if names.reasoning else None)
         )
+    if not configured.by_worker:
+        is_native = uses_native("linear" if installed is None else kind, names)
+        if is_native and installed is not None:
+            installed.check_names(names, known_formats())
+        return FrontendParsers(names, is_native)
     # A worker may use native parsers whatever this frontend's flag says.
     if installed is not None and not uses_native("native" if kind == "native" else "auto", names):
         return FrontendParsers(names)

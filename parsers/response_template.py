@@ -108,16 +108,6 @@ def describing_name(names: ParserNames) -> str:
     return own
 
 
-def refuse_described(names: ParserNames) -> None:
-    """Raise `SetupError` if only transformers' own parser can read these names' answers."""
-    if describing_name(names):
-        raise SetupError(
-            "no table holds the model's `response_template`, and transformers' own parser runs its "
-            "expressions, which could stop all streams of a frontend: start the workers with "
-            "--vllm-processing or its like, so that their pool runs them."
-        )
-
-
 @functools.lru_cache(maxsize=64)
 def find_table(name: str) -> Format | DescriptionError:
     """Return the format of a description, or why no table holds it. Raises `SetupError`."""

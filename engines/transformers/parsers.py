@@ -281,9 +281,10 @@ class DescribedParser(StreamParser):
         for function in named:
             index = len(self._calls)
             yield self._calls.start(index, function["name"], None)
-            yield self._calls.add_arguments(index, self._write_arguments(**function))
+            arguments = self._write_arguments(function["name"], function["arguments"])
+            yield self._calls.add_arguments(index, arguments)
 
-    def _write_arguments(self, name: str, arguments: object, **_: object) -> str:
+    def _write_arguments(self, name: str, arguments: object) -> str:
         """Return a call's arguments as JSON, of the declared types."""
         if isinstance(arguments, str):
             return arguments

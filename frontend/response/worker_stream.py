@@ -10,7 +10,7 @@ from http import HTTPStatus
 import msgspec
 from dynamo.llm.exceptions import DynamoException, HttpError, InvalidArgument
 
-from ...base.errors import BackedgeError, ProtocolError
+from ...base.errors import BackedgeError, PoolAbsentError, ProtocolError
 from ...base.json_types import JsonObject
 from ...engines.dynamo.types import AnnotatedItem, Context, RoutedEngine
 from ...postprocess.engine_output import engine_error, parse_engine_output
@@ -97,11 +97,24 @@ def interpret_error(error: Exception) -> Exception:
         client_error = InvalidArgument(HIDDEN_REFUSAL)
     if client_error is not None:
         return client_error
-    if str(error).startswith(UNAVAILABLE):
+    if isinstance(error, PoolAbsentError) or str(error).startswith(UNAVAILABLE):
         return WorkerError(str(error), retryable=True)
     if isinstance(error, DynamoException | HttpError | BackedgeError):
         return error
     return WorkerError(f"{type(error).__name__}: {error}", retryable=False)
+
+
+def find_output(item: AnnotatedItem | JsonObject) -> JsonObject | None:
+    """Return the engine output in an item of Dynamo's stream; None for a comment.
+
+    Raises `WorkerError` for an error.
+    """
+    if isinstance(item, dict):
+        return item
+    if item.is_error():
+        message = "; ".join(item.comments() or []) or "unknown error"
+        raise WorkerError(message, retryable=message.startswith(UNAVAILABLE))
+    return item.data()
 
 
 async def _client_has_left(context: Context) -> bool:
@@ -196,12 +209,7 @@ class StreamReader:
         self, item: AnnotatedItem | JsonObject
     ) -> tuple[Chunk, PostprocessedChunk] | None:
         """Return the chunk in an item of Dynamo's stream; None for a comment."""
-        if isinstance(item, dict):
-            return self._read_data(item)
-        if item.is_error():
-            message = "; ".join(item.comments() or []) or "unknown error"
-            raise WorkerError(message, retryable=message.startswith(UNAVAILABLE))
-        output = item.data()
+        output = find_output(item)
         return None if output is None else self._read_data(output)
 
     def _read_data(self, output: JsonObject) -> tuple[Chunk, PostprocessedChunk]:

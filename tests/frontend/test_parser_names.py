@@ -12,11 +12,13 @@ from backedge.frontend import parser_names
 from backedge.frontend.parser_names import (
     FrontendParsers,
     InstalledParsers,
+    find_described,
     read_configured_parsers,
     read_worker_card,
     select_parsers,
 )
 from backedge.parsers.base import ParserNames
+from backedge.parsers.response_template import name_description
 from backedge.postprocess.messages import KEY, WorkerCard, encode
 
 
@@ -153,3 +155,15 @@ def test_a_description_is_known_before_its_model() -> None:
     parser_names.check_names(ParserNames("template", "template"), [])
     with pytest.raises(UnknownParserError):
         parser_names.check_names(ParserNames("template", "nope"), [])
+
+
+DESCRIBED = name_description({"fields": {"thinking": {"open_pattern": r"<\w+>", "close": "<end>"}}})
+
+
+@pytest.mark.parametrize("installed", [None, INSTALLED])
+def test_a_description_without_a_table_is_read_in_a_pool(installed):
+    configured = configure(flags(None, DESCRIBED), {})
+    assert find_described(configured, "auto") == DESCRIBED
+    assert select_parsers(configured, "auto", installed) == FrontendParsers(ParserNames())
+    with pytest.raises(SetupError, match="'thinking'"):
+        find_described(configured, "linear")

@@ -1,0 +1,102 @@
+"""A description that no table holds, and plain workers: the frontend parses it in processes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.client import Client, Response, eventually, streamed
+from tests.e2e.test_pool import find_folder, pool_processes
+from tests.parsers.made_up import ENDLESS, MADE_UP, STUCK, TALK, TOOL, write_model
+from tools.stack import HUGGINGFACE_FRONTEND, Process, Stack
+
+NAME = "endless"
+DESCRIPTION = {**MADE_UP, "fields": {**MADE_UP["fields"], "tool_calls": ENDLESS}}
+CALL = '<|muse|>Which zone?<|hush|>\n<|act|>get_time<|with|>{"zone": "Rome", "days": "3"}xyz'
+OUTPUTS = {"talk": TALK, "call": CALL, "stuck": STUCK}
+PARSERS = ("--tool-call-parser", "template", "--reasoning-parser", "template")
+
+
+def build_request(question: str) -> Any:
+    return {"messages": [{"role": "user", "content": question}], "tools": [TOOL]}
+
+
+def ask(frontend: Process, question: str, *, stream: bool) -> Response:
+    return Client(frontend.url, NAME).ask(build_request(question), stream=stream)
+
+
+@pytest.fixture(scope="module")
+def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    folder = tmp_path_factory.mktemp(NAME)
+    transcripts = folder / "transcripts"
+    transcripts.mkdir()
+    rows = [
+        {"id": question, **build_request(question), "output": f"{output}<|im_end|>"}
+        for question, output in OUTPUTS.items()
+    ]
+    (transcripts / "made_up.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with Stack(folder / "stack") as stack:
+        model = ("--model", str(write_model(folder / "model", DESCRIPTION)))
+        files = ("--transcripts", str(transcripts), "--tokens-per-second", "50")
+        stack.replay("--plain", *model, *files, name=NAME, wait=False)
+        frontend = stack.frontend(*PARSERS, command=HUGGINGFACE_FRONTEND, wait=False)
+        stack.wait_for_model(frontend, NAME)
+        yield frontend
+
+
+TALKED = {
+    "reasoning": "Which zone?",
+    "content": "A moment, please.",
+    "tool_calls": [],
+    "finish_reason": "stop",
+}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_reasoning_and_calls_are_read(frontend: Process, stream: bool) -> None:
+    assert ask(frontend, "talk", stream=stream).message == TALKED
+    assert ask(frontend, "call", stream=stream).message == {
+        "reasoning": "Which zone?",
+        "content": None,
+        "tool_calls": [{"name": "get_time", "arguments": '{"zone": "Rome", "days": 3}'}],
+        "finish_reason": "tool_calls",
+    }
+
+
+def test_an_expression_that_does_not_end_costs_its_own_request_only(frontend: Process) -> None:
+    with ThreadPoolExecutor() as threads:
+        stuck = threads.submit(ask, frontend, "stuck", stream=True)
+        others = [threads.submit(ask, frontend, "talk", stream=True) for _ in range(6)]
+        assert [other.result().message for other in others] == [TALKED] * 6
+    answer = stuck.result().answer
+    assert (answer.content or "").startswith("I ask.")
+    assert (answer.content or "").endswith("x!")
+    assert not answer.tool_calls
+    assert "took longer than the deadline of 2 s" in frontend.log.read_text()
+
+
+def test_a_killed_process_costs_no_stream_anything(frontend: Process) -> None:
+    client, request = Client(frontend.url, NAME), build_request("talk")
+    chunks = client.openai.chat.completions.create(model=NAME, **request, stream=True)
+    first = next(chunks)
+    [killed] = pool_processes(frontend)[1:]
+    os.kill(killed, signal.SIGKILL)
+    assert streamed(itertools.chain([first], chunks)).message == TALKED
+    assert f"process {killed} of the pool died" in frontend.log.read_text()
+
+
+def test_the_processes_end_with_the_frontend(frontend: Process) -> None:
+    processes = pool_processes(frontend)
+    folder: Path = find_folder(processes[-1])
+    frontend.terminate()
+    assert eventually(lambda: not folder.exists())
+    frontend.reap()
+    assert eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes))
