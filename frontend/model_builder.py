@@ -232,7 +232,7 @@ class StructuralTagOptions(msgspec.Struct):
 
 
 class EngineData(msgspec.Struct):
-    """The facts about grammars that vLLM's workers publish; None for other workers."""
+    """The facts about grammars that workers publish; None if unknown."""
 
     tool_call_structural_tag_excludes_reasoning: object = None
 
@@ -281,8 +281,8 @@ def find_passed_reasoning(
 ) -> ReasoningTags | None:
     """Return the markers of the reasoning that grammars must let pass; None if the engine does.
 
-    vLLM's workers say on the card whether their grammars begin with the first token. No engine
-    knows the reasoning of a checkpoint's own description.
+    The card may say that grammars begin with the first token. No engine knows the reasoning of a
+    checkpoint's own description.
     name: of the reasoning parser. Otherwise as for `read_call_policy`.
     """
     if not name or runtime_structural_tag_excludes_reasoning(runtime_config):

@@ -23,6 +23,7 @@ from ..base.gc_freeze import freeze_loaded
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
 from ..engines.dynamo.types import (
+    GRAMMAR_WAITS,
     Context,
     DynamoParserFlags,
     Endpoint,
@@ -191,6 +192,11 @@ class Worker(abc.ABC, Generic[HandlerT]):
         """The names of the parsers that Dynamo's Rust frontend uses."""
 
     @property
+    def grammar_waits(self) -> bool:
+        """Whether the engine may start a grammar after the reasoning; its card may say more."""
+        return True
+
+    @property
     @abc.abstractmethod
     def model_path(self) -> str:
         """The path or name of the model, as given to the engine."""
@@ -298,6 +304,8 @@ class Worker(abc.ABC, Generic[HandlerT]):
         if self._postprocessor is not None:
             card = build_worker_card(self.engine_name, self.engine_version, self.settings.names)
             publish_worker_card(card, runtime_config)
+            if not self.grammar_waits:
+                runtime_config.set_engine_specific(GRAMMAR_WAITS, "false")
 
     def spare_overhead(self) -> None:
         """Reduce the process's work per token, now that everything is loaded."""

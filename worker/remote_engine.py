@@ -24,7 +24,7 @@ from ..base import limits
 from ..base.errors import RequestError, SetupError
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
-from ..engines.dynamo.types import Context
+from ..engines.dynamo.types import GRAMMAR_WAITS, Context
 from .cache_events import CacheEvents
 from .grpc_calls import Call, describe_error
 
@@ -134,16 +134,20 @@ class RemoteEngine(LLMEngine):
         """Wait until the engine is up. Raises `SetupError` after `start_timeout_s`."""
         self._model = model = await self._wait_until_up()
         self.vocabulary_size = model.vocabulary_size
+        runtime_data: JsonObject = {}
         if self.thinks and model.grammar_waits is False:
+            runtime_data[GRAMMAR_WAITS] = False
             logger.warning(
-                "the engine at %s has no reasoning parser, so answers in a grammar, forced calls "
-                "among them, begin without reasoning; start it with --reasoning-parser",
+                "the engine at %s has no reasoning parser, so for stock frontends answers in a "
+                "grammar, forced calls among them, begin without reasoning; start it with "
+                "--reasoning-parser",
                 self._address,
             )
         self._watch = asyncio.get_running_loop().create_task(self._follow_health())
         return EngineConfig(
             model=self._config.model_name,
             served_model_name=self._config.served_model_name,
+            runtime_data=runtime_data,
             llm=LlmRegistration(
                 context_length=model.context_length,
                 kv_cache_block_size=model.block_size,

@@ -13,6 +13,9 @@ import msgspec
 from ...base.json_types import JsonObject
 from ...postprocess.messages import KEY
 
+GRAMMAR_WAITS = "tool_call_structural_tag_excludes_reasoning"
+"""Dynamo's entry of a card that says whether grammars begin after the reasoning."""
+
 
 class ModelType(Protocol):
     """The kinds of requests that a model serves."""

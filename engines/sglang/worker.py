@@ -44,6 +44,7 @@ class SglangServerArgs(Protocol):
 
     model_path: str
     tokenizer_path: str | None
+    reasoning_parser: str | None
 
 
 class SglangDynamoArgs(DynamoParserFlags, Protocol):
@@ -254,6 +255,12 @@ class SglangWorker(PatchedWorker[SglangConfig, SglangHandler]):
     @override
     def parsers_in_rust(self) -> ParserNames:
         return name_parsers_in_rust(self.config.dynamo_args)
+
+    @property
+    @override
+    def grammar_waits(self) -> bool:
+        # The engine's flag has no name that only Backedge knows.
+        return not self.settings.names.reasoning or bool(self.config.server_args.reasoning_parser)
 
     @override
     def post_processes(self) -> bool:

@@ -151,6 +151,12 @@ def build(
     yield Session(id_, template, prompt or "", text, declared, value)
 
 
+def read_outcome(outcome: Any) -> Value:
+    """Return the value of an answer that we have parsed."""
+    calls = [(call.name, call.arguments) for call in outcome.calls]
+    return (outcome.reasoning or "").strip(), (outcome.content or "").strip(), calls
+
+
 def compare(
     sessions: Sequence[Session], parse: Callable[[Session, int], Any], different: set[str]
 ) -> None:
@@ -160,8 +166,7 @@ def compare(
         values = set()
         for size in (1, 3, 7, len(session.text) + 1):
             outcome = parse(session, size)
-            calls = [(call.name, call.arguments) for call in outcome.calls]
-            value = (outcome.reasoning or "").strip(), (outcome.content or "").strip(), calls
+            value = read_outcome(outcome)
             values.add(repr(value))
         assert len(values) == 1, session.id
         if value != session.expected:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from backedge.base.errors import BackedgeError, UnknownParserError
 from backedge.base.json_types import JsonObject
+from backedge.engines.dynamo.types import GRAMMAR_WAITS
 from backedge.engines.dynamo.types import Context as DynamoContext
 from backedge.engines.vllm import worker as vllm
 from backedge.parsers.base import ParserNames
@@ -179,6 +180,15 @@ def test_the_card_names_parsers_and_tokenizer() -> None:
         "qwen3",
     )
     assert tokenizer_on(config) == TokenizerSelection("vllm")
+
+
+def test_the_card_tells_of_grammars_that_begin_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScriptedWorker, "grammar_waits", False)
+    worker = ScriptedWorker(names=NAMES)
+    worker.build()
+    config = ModelRuntimeConfig()
+    asyncio.run(worker.publish_worker_card(config))
+    assert config.runtime_data[GRAMMAR_WAITS] == "false"
 
 
 def tokenizer_on(config: ModelRuntimeConfig) -> TokenizerSelection:

@@ -11,6 +11,7 @@ import pytest
 from backedge.base import limits
 from backedge.base.errors import RequestError, SetupError
 from backedge.base.json_types import JsonObject
+from backedge.engines.dynamo.types import GRAMMAR_WAITS
 from backedge.worker.remote_engine import RemoteEngine, ServedModel
 from backedge.worker.sidecar import Sidecar
 from dynamo.common.backend.worker import WorkerConfig
@@ -153,11 +154,12 @@ def test_a_grammar_that_does_not_wait_is_said(caplog: pytest.LogCaptureFixture) 
     engine = build(server)
     engine.thinks = True
 
-    async def run() -> None:
-        await engine.start(1)
+    async def run() -> object:
+        config = await engine.start(1)
         await engine.cleanup()
+        return config.runtime_data
 
-    asyncio.run(run())
+    assert asyncio.run(run()) == {GRAMMAR_WAITS: False}
     assert "start it with --reasoning-parser" in caplog.text
 
 

@@ -42,6 +42,7 @@ def config(mode: str = "agg", dynamo: str = "") -> Any:
     server_args = SimpleNamespace(
         model_path=str(TINY_MODEL),
         tokenizer_path=None,
+        reasoning_parser=None,
         tokenizer_mode="auto",
         trust_remote_code=False,
         revision=None,
@@ -63,6 +64,19 @@ def test_unknown_names_are_refused_with_the_known_ones(names: ParserNames) -> No
     # SGLang's own command line lets "auto" through besides the names.
     with pytest.raises(UnknownParserError, match="qwen"):
         sglang.SglangWorker.enable(config(), flags.WorkerSettings(names=names))
+
+
+@pytest.mark.parametrize(
+    ("ours", "engines", "waits"),
+    [(None, None, True), ("glm45", "glm45", True), ("seed_oss", None, False)],
+)
+def test_a_grammar_waits_for_the_reasoning_that_the_engine_knows(
+    ours: str | None, engines: str | None, waits: bool
+) -> None:
+    worker = config()
+    worker.server_args.reasoning_parser = engines
+    settings = flags.WorkerSettings(names=ParserNames(None, ours))
+    assert sglang.SglangWorker(worker, settings).grammar_waits is waits
 
 
 @pytest.mark.parametrize(
