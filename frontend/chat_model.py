@@ -86,6 +86,11 @@ WrapEngine = Callable[[dynamo.RoutedEngine], dynamo.RoutedEngine]
 """Returns an engine whose streams are post-processed outside of this process."""
 
 
+def as_it_is(engine: dynamo.RoutedEngine) -> dynamo.RoutedEngine:
+    """Return `engine`: this process post-processes the streams of plain workers."""
+    return engine
+
+
 class Deployment(NamedTuple):
     """A model as Dynamo has discovered it, and the frontend that serves it.
 
@@ -119,7 +124,7 @@ class ChatModel:
     local_factories: build post-processing for plain workers' chunks.
     recorder: of its requests; None to record nothing. turns: None to keep none.
     reasoning: the markers of the reasoning that a grammar must let pass; None if the engine does.
-    wrap_engine: for the streams of plain workers; None to post-process them here.
+    wrap_engine: for the streams of plain workers.
     """
 
     def __init__(
@@ -137,7 +142,7 @@ class ChatModel:
         self.recorder: Recorder | None = None
         self.turns: TurnKeeper | None = None
         self.reasoning: ReasoningTags | None = None
-        self.wrap_engine: WrapEngine | None = None
+        self.wrap_engine: WrapEngine = as_it_is
         self.deployment = deployment
         self.name = card.name()
         self.path = card.local_dir()
@@ -268,9 +273,7 @@ class ChatModel:
             collector = self.turns.collect(
                 prepared.conversation, preprocessed, params, reader.token_ids
             )
-        engine = engine or self.deployment.engine
-        if self.wrap_engine is not None:
-            engine = self.wrap_engine(engine)
+        engine = self.wrap_engine(engine or self.deployment.engine)
         try:
             async for chunk in read(engine, preprocessed, context):
                 if collector is not None:

@@ -38,7 +38,7 @@ from ..postprocess.messages import WorkerCard
 from ..templates.auto_parsers import read_added_tokens, read_evidence, resolve_described
 from ..tokenization.prompt_encoder import PromptCache
 from ..tokenization.tokenizer_selection import Backend, TokenizerSelection
-from .chat_model import ChatModel, Deployment, WrapEngine
+from .chat_model import ChatModel, Deployment, WrapEngine, as_it_is
 from .parser_names import (
     FrontendParsers,
     InstalledParsers,
@@ -182,14 +182,14 @@ class ChatModelBuilder(abc.ABC):
         """
         return select_parsers(self.configured, self.kind, installed)
 
-    async def start_pool(self) -> WrapEngine | None:
-        """Start the processes that run the model's own description for plain workers.
+    async def start_pool(self) -> WrapEngine:
+        """Start the processes that run the model's own description for plain workers, if needed.
 
-        Return what has them post-process an engine's streams; None if the model needs none.
-        Raises `SetupError` if they do not start.
+        Return what has them post-process an engine's streams. Raises `SetupError` if they do not
+        start.
         """
         if self.worker_card is not None or not find_described(self.configured, self.kind):
-            return None
+            return as_it_is
         module = await asyncio.to_thread(load_engine_module, "transformers", "frontend_pool")
         selection = self.selection
         own = (selection.module, selection.class_name, self.path) if selection.module else None
