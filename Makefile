@@ -1,5 +1,5 @@
 # make run       starts a frontend and a worker with the example model, and shows a stream
-# make test      runs the tests, a selection of the largest matrices: some 15 minutes on two cores
+# make test      runs the tests, a selection of the largest matrices: 35 to 40 minutes on two cores
 # make test-next  runs those of Dynamo 1.7's development wheels, where these can be had; in make test
 # make test-next-all  runs all end-to-end tests there
 # make seams     checks what Backedge relies on in Dynamo and the engines; in make test

@@ -73,7 +73,7 @@ def can_write(family: Family, value: Any) -> bool:
 
 @pytest.mark.parametrize("family", TEXT_FAMILIES, ids=lambda family: family.name)
 @settings(
-    max_examples=120,
+    max_examples=60,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -242,7 +242,7 @@ def read(parser: LinearParser, groups: Sequence[Sequence[Token]]) -> tuple[list[
     return join(events + parser.finish()), parser.reasoning_tokens
 
 
-@settings(runs_settings, max_examples=1500)
+@settings(runs_settings, max_examples=500)
 @given(soup=soups(), cuts=cuts)
 def test_what_the_parser_reads_together(
     soup: tuple[Format, Vocabulary, list[Token]], cuts: Collection[int]
