@@ -24,7 +24,12 @@ from ...base.ranges import INT_64
 from ...base.seams import check_seams, rows_of
 from ...guided.call_policy import to_tag_format
 from ...offline.completion import Completion, FinishReason, TokenLogprobs, read_finish
-from ...offline.contracts import EngineDiedError, ModelLoadConfig, check_names
+from ...offline.contracts import (
+    EngineDiedError,
+    ModelLoadConfig,
+    OptionValueError,
+    check_names,
+)
 from ...offline.inference_backend import (
     EMBEDDINGS,
     GUIDED,
@@ -70,6 +75,9 @@ class SglangBackend(Backend):
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
         check_names("SGLang", config.engine_args, list_arguments())
+        if self._takes_seeds and config.engine_args.get("device") == "cpu":
+            name = "engine_args.enable_deterministic_inference"
+            raise OptionValueError.wrong(name, value=True, expected="false for the device 'cpu'")
         self.engine: Any = None
         self._eos_token_ids: Sequence[int] = ()
         self.death = asyncio.Event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from backedge.offline.contracts import CapabilityError
+from backedge.offline.contracts import CapabilityError, OptionValueError
 
 from tests.engines.offline.scripted_engines import TOKENS, start
 from tests.offline.batches import letters
@@ -71,3 +71,10 @@ def test_a_seed_that_sglang_would_ignore_is_refused(monkeypatch: pytest.MonkeyPa
     engine, _ = start(monkeypatch, "sglang")
     with pytest.raises(CapabilityError, match=r"seed=3.*enable_deterministic_inference=true"):
         engine.generate_text_batch([letters(0, seed=3)])
+
+
+def test_the_mode_for_seeds_is_refused_for_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SGLang's kernels for it need a GPU, which SGLang says once the weights are loaded."""
+    arguments = {"enable_deterministic_inference": True, "device": "cpu"}
+    with pytest.raises(OptionValueError, match="enable_deterministic_inference` must be false for"):
+        start(monkeypatch, "sglang", arguments)
