@@ -20,6 +20,8 @@ from .messages import (
 )
 from .postprocessor import Postprocessor, postprocessor
 
+VllmPostProcessor = Postprocessor
+
 __all__ = [
     "ChoiceDelta",
     "Chunk",
@@ -30,6 +32,7 @@ __all__ = [
     "PostprocessedChunk",
     "Postprocessor",
     "Usage",
+    "VllmPostProcessor",
     "WorkerCard",
     "detokenizers",
     "postprocessor",

@@ -7,6 +7,7 @@ import re
 
 import pytest
 from backedge.base.errors import SetupError
+from backedge.postprocess import Postprocessor, VllmPostProcessor
 from backedge.tokenization import TokenizerSelection
 
 from tools.stack import ROOT
@@ -51,6 +52,7 @@ def test_each_name_has_one_that_exists(design: str, package: str) -> None:
 
 def test_a_configuration_is_made_as_in_the_design() -> None:
     assert issubclass(SetupError, RuntimeError)
+    assert VllmPostProcessor is Postprocessor
     assert TokenizerSelection.vllm().tokenizer_backend == "vllm"
     assert TokenizerSelection.sglang().tokenizer_backend == "sglang"
     own = TokenizerSelection.new("my_package", "MyTokenizer")

@@ -18,7 +18,9 @@ from .protocol import (
 )
 from .tokenizer_selection import (
     TokenizerSelection,
+    VllmTokenizer,
     create_tokenizer_from_config,
+    create_vllm_tokenizer,
     read_tokenizer_config,
     set_tokenizer_config,
 )
@@ -35,7 +37,9 @@ __all__ = [
     "TokenizerProtocol",
     "TokenizerResultError",
     "TokenizerSelection",
+    "VllmTokenizer",
     "create_tokenizer_from_config",
+    "create_vllm_tokenizer",
     "load",
     "read_tokenizer_config",
     "set_tokenizer_config",

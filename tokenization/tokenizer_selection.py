@@ -10,6 +10,7 @@ Your own worker sets the tokenizer on Dynamo's model card before it registers th
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import json
 from collections.abc import Mapping
@@ -163,6 +164,9 @@ def create_tokenizer_from_config(
     tokenizer: object = adapter.read_tokenizer(str(model_path), trust_remote_code=trust_remote_code)
     return tokenizer
 
+
+create_vllm_tokenizer = functools.partial(create_tokenizer_from_config, TokenizerSelection.vllm())
+VllmTokenizer = create_vllm_tokenizer
 
 KEY = "backedge_tokenizer"
 """The name of the entry in the card's `runtime_data`."""

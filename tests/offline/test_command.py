@@ -167,6 +167,7 @@ def test_a_shard_without_rows_is_done(tmp_path: Path, output: Path) -> None:
 
 LONG = {"messages": [{"role": "user", "content": "long " * 5000}]}
 UNKNOWN = {"messages": [{"role": "user", "content": "Hi"}]}
+PARTS = [[5], [{"type": "text", "text": 5}]]
 FAILURES = [
     (batch_row(0, UNKNOWN), "duplicate_id", "belongs to an earlier row"),
     (batch_row(-1, UNKNOWN), "no_recording", "none of which"),
@@ -178,11 +179,35 @@ FAILURES = [
     (batch_row(-1, {**UNKNOWN, "tool_choice": 5}), "request", "`body.tool_choice` must be"),
     (batch_row(-1, {"messages": [{"role": 5, "content": {}}]}), "request", "messages"),
     (batch_row(-1, LONG), "prompt_too_long", "tokens; at most"),
+    *(
+        (
+            batch_row(-1, {**UNKNOWN, "chat_template_kwargs": {name: [1]}}),
+            "request",
+            f"kwargs.{name}`",
+        )
+        for name in ("tools", "messages")
+    ),
+    *(
+        (
+            batch_row(-1, {"messages": [{"role": "user", "content": content}]}),
+            "request",
+            "content[0]",
+        )
+        for content in PARTS
+    ),
+    (
+        batch_row(-1, {**UNKNOWN, "stop_token_ids": [2**63]}),
+        "request",
+        "`body.stop_token_ids` must",
+    ),
+    (batch_row(-1, {**UNKNOWN, "guided_choice": []}), "request", "`body.guided_choice` must be"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("row", "code", "message"), FAILURES, ids=[f"{row[1]}-{row[2]}" for row in FAILURES]
+    ("row", "code", "message"),
+    FAILURES,
+    ids=[f"{row[1]}-{row[2]}-{number}" for number, row in enumerate(FAILURES)],
 )
 def test_a_row_that_fails_has_its_reason_and_the_others_go_on(
     source: Path,

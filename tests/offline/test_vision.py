@@ -134,6 +134,20 @@ def test_rows_with_bad_images_fail_and_the_others_go_on(engine):
     assert "the model's processor rejects the image" in str(results[5].error)
 
 
+def test_texts_that_do_not_fit_the_image_fail_alone(engine):
+    image = make_image(56, 56)
+    results = engine.generate_vlm_batch(
+        [
+            ask_image("<|video_pad|>", image),
+            VlmGenerationRequest(prompt="Hi", image=image),
+            VlmGenerationRequest(prompt="<|video_pad|>", image=image),
+            ask_image("What?", image),
+        ],
+        GREEDY,
+    )
+    assert [result.error and result.error.kind for result in results] == [*["image"] * 3, None]
+
+
 def test_an_image_that_leaves_no_room(folder):
     config = ModelLoadConfig(folder, backend="hf", max_model_len=40)
     with GenerationEngine(config) as engine:

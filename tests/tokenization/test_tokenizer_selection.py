@@ -11,7 +11,9 @@ from backedge.tokenization import tokenizer_selection
 from backedge.tokenization.tokenizer_selection import (
     FLAGS,
     TokenizerSelection,
+    VllmTokenizer,
     create_tokenizer_from_config,
+    create_vllm_tokenizer,
     parse_tokenizer_flags,
 )
 
@@ -79,14 +81,18 @@ def test_a_configuration_makes_its_tokenizer():
     assert ids[None] == ids["huggingface"] != ids["python"]
 
 
-@pytest.mark.parametrize("config", [TokenizerSelection.vllm(), TokenizerSelection.sglang()])
-def test_an_engine_reads_its_own_tokenizer(config, monkeypatch):
+def from_sglang(*given, **more):
+    return create_tokenizer_from_config(TokenizerSelection.sglang(), *given, **more)
+
+
+@pytest.mark.parametrize("create", [create_vllm_tokenizer, VllmTokenizer, from_sglang])
+def test_an_engine_reads_its_own_tokenizer(create, monkeypatch):
     read: list[Any] = []
     adapter = SimpleNamespace(read_tokenizer=lambda path, **more: read.append((path, more)))
     monkeypatch.setattr(tokenizer_selection, "load_engine_module", lambda *names: adapter)
     monkeypatch.setattr(tokenizer_selection, "is_installed", lambda _: True)
-    create_tokenizer_from_config(config, TINY_MODEL, trust_remote_code=True)
+    create(TINY_MODEL, trust_remote_code=True)
     assert read == [(str(TINY_MODEL), {"trust_remote_code": True})]
     monkeypatch.setattr(tokenizer_selection, "is_installed", lambda _: False)
     with pytest.raises(SetupError, match="is not installed here"):
-        create_tokenizer_from_config(config, TINY_MODEL)
+        create(TINY_MODEL)
