@@ -3,7 +3,8 @@
     python -m tests.offline.kills vllm --rows 300 --kills 10
 
 In turn this kills the command, the engine's processes, and both, each at a random row. A kill
-counts if rows were running. Rows are answers, with --embeddings embeddings.
+counts if rows were running. Rows are answers, with --embeddings embeddings. Of each killed engine
+it prints the command's exit status, and how many seconds the command lived on.
 Exit status 1: an output differs.
 """
 
@@ -89,8 +90,13 @@ def find_children(parent: int) -> list[int]:
     return found
 
 
-def kill_at(command: Sequence[str], output: Path, goal: int, victims: str, log: Any) -> bool:
-    """Run the command until the output has `goal` rows, and kill; whether it was still running."""
+def kill_at(
+    command: Sequence[str], output: Path, goal: int, victims: str, log: Any
+) -> tuple[int, float] | None:
+    """Run the command until the output has `goal` rows, and kill.
+
+    Return its exit status, and the seconds that it lived on; None if no row was left.
+    """
     ours, engines = VICTIMS[victims]
     with subprocess.Popen(command, stderr=log, stdout=log) as process:
         while process.poll() is None and count_rows(output) < goal:
@@ -100,9 +106,11 @@ def kill_at(command: Sequence[str], output: Path, goal: int, victims: str, log: 
         for victim in [*([process.pid] if ours else []), *children] if running else []:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGKILL)
+        killed = time.monotonic()
         process.wait()
-    # A command that ended well had no rows left.
-    return running and process.returncode != 0
+    if not running or process.returncode == 0:
+        return None
+    return process.returncode, round(time.monotonic() - killed, 1)
 
 
 def run(given: argparse.Namespace, folder: Path) -> bool:
@@ -112,6 +120,7 @@ def run(given: argparse.Namespace, folder: Path) -> bool:
     whole, output = folder / "whole.jsonl", folder / "out.jsonl"
     chance = random.Random(given.seed)
     counts = collections.Counter[str]()
+    ends: list[tuple[int, float]] = []
     with (folder / "log").open("wb") as log:
         subprocess.run(build_command(given, source, whole), stderr=log, stdout=log, check=True)
         expected = sorted(whole.read_bytes().splitlines())
@@ -121,7 +130,10 @@ def run(given: argparse.Namespace, folder: Path) -> bool:
         while equal and counts.total() < given.kills:
             kind = kinds[counts.total() % len(kinds)]
             goal = count_rows(output) + chance.randint(1, max(given.rows // given.kills, 1))
-            counts[kind] += kill_at(command, output, goal, kind, log)
+            ended = kill_at(command, output, goal, kind, log)
+            counts[kind] += ended is not None
+            if kind == "engine" and ended is not None:
+                ends.append(ended)
             if count_rows(output) == given.rows:
                 equal = sorted(output.read_bytes().splitlines()) == expected
                 output.unlink()
@@ -133,6 +145,7 @@ def run(given: argparse.Namespace, folder: Path) -> bool:
         "what": "embeddings" if given.embeddings else "answers",
         "seeded": given.backend in SEEDED and not given.embeddings,
         "kills": counts,
+        "exits without engine": ends,
         "identical": equal,
     }
     write(json.dumps(result))
