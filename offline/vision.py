@@ -263,9 +263,25 @@ class VisionPrompts:
                 "image", f"the model's processor rejects {what} ({describe_error(error)})."
             ) from error
         [token_ids] = inputs.pop("input_ids").tolist()
+        self._check_places(token_ids)
         inputs.pop("attention_mask", None)
         pixels = sum(image.width * image.height for image in images)
         return Prompt(token_ids, text, images, dict(inputs), pixels)
+
+    def _check_places(self, token_ids: Sequence[int]) -> None:
+        """Raise `RowFailure` for a prompt without a place for an image, or with one for a video."""
+        image, video = (
+            getattr(self.processor, f"{kind}_token_id", None) for kind in ("image", "video")
+        )
+        if image is not None and image not in token_ids:
+            raise RowFailure(
+                "image",
+                f"the prompt has no place for an image; add {self.processor.image_token!r}.",
+            )
+        if video is not None and video in token_ids:
+            raise RowFailure(
+                "image", f"{self.processor.video_token!r} is a place for a video; leave it out."
+            )
 
     def _render(
         self,

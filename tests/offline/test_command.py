@@ -167,7 +167,18 @@ def test_a_shard_without_rows_is_done(tmp_path: Path, output: Path) -> None:
 
 LONG = {"messages": [{"role": "user", "content": "long " * 5000}]}
 UNKNOWN = {"messages": [{"role": "user", "content": "Hi"}]}
-PARTS = [[5], [{"type": "text", "text": 5}]]
+# Each of these once ended a batch.
+FIELDS = [
+    ({"chat_template_kwargs": {"tools": [1]}}, "`chat_template_kwargs.tools` is not supported"),
+    ({"chat_template_kwargs": {"messages": [1]}}, "`chat_template_kwargs.messages` is not"),
+    ({"messages": [{"role": "user", "content": [5]}]}, "`messages[0].content[0]` must be"),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]},
+        "`messages[0].content[0].text` must be a string, not 5.",
+    ),
+    ({"stop_token_ids": [2**63]}, "`stop_token_ids` must be a list of token ids"),
+    ({"guided_choice": []}, "`guided_choice` must be a list of one text or more"),
+]
 FAILURES = [
     (batch_row(0, UNKNOWN), "duplicate_id", "belongs to an earlier row"),
     (batch_row(-1, UNKNOWN), "no_recording", "none of which"),
@@ -180,27 +191,9 @@ FAILURES = [
     (batch_row(-1, {"messages": [{"role": 5, "content": {}}]}), "request", "messages"),
     (batch_row(-1, LONG), "prompt_too_long", "tokens; at most"),
     *(
-        (
-            batch_row(-1, {**UNKNOWN, "chat_template_kwargs": {name: [1]}}),
-            "request",
-            f"kwargs.{name}`",
-        )
-        for name in ("tools", "messages")
+        (batch_row(-1, {}) | {"body": {**UNKNOWN, **fields}}, "request", part)
+        for fields, part in FIELDS
     ),
-    *(
-        (
-            batch_row(-1, {"messages": [{"role": "user", "content": content}]}),
-            "request",
-            "content[0]",
-        )
-        for content in PARTS
-    ),
-    (
-        batch_row(-1, {**UNKNOWN, "stop_token_ids": [2**63]}),
-        "request",
-        "`body.stop_token_ids` must",
-    ),
-    (batch_row(-1, {**UNKNOWN, "guided_choice": []}), "request", "`body.guided_choice` must be"),
 ]
 
 

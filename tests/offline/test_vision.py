@@ -145,7 +145,11 @@ def test_texts_that_do_not_fit_the_image_fail_alone(engine):
         ],
         GREEDY,
     )
-    assert [result.error and result.error.kind for result in results] == [*["image"] * 3, None]
+    assert [result.error and (result.error.kind, result.error.message) for result in results] == [
+        ("image", "'<|video_pad|>' is a place for a video; leave it out."),
+        *[("image", "the prompt has no place for an image; add '<|image_pad|>'.")] * 2,
+        None,
+    ]
 
 
 def test_an_image_that_leaves_no_room(folder):
