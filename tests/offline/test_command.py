@@ -168,7 +168,7 @@ def test_a_shard_without_rows_is_done(tmp_path: Path, output: Path) -> None:
 LONG = {"messages": [{"role": "user", "content": "long " * 5000}]}
 UNKNOWN = {"messages": [{"role": "user", "content": "Hi"}]}
 # Each of these once ended a batch.
-FIELDS = [
+FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"chat_template_kwargs": {"tools": [1]}}, "`chat_template_kwargs.tools` is not supported"),
     ({"chat_template_kwargs": {"messages": [1]}}, "`chat_template_kwargs.messages` is not"),
     ({"messages": [{"role": "user", "content": [5]}]}, "`messages[0].content[0]` must be"),
