@@ -31,6 +31,8 @@ from tools.stack import MODEL_NAME, Process, Stack
 SIZES_KB = (10, 40, 160, 1000, 2000)
 # Growth beyond the size, and CPU time that other work of the process may take.
 TOLERANCE, NOISE_MS = 1.6, 60.0
+# Of schemas; the limit of schemas counts two for each, and what is around them.
+LEVELS = 40
 GOOD = TRANSCRIPTS["plain_text"]["messages"]
 Fields = dict[str, Any]
 
@@ -67,10 +69,58 @@ def properties(size: int) -> Fields:
     return {"type": "object", "properties": named}
 
 
+def defined(size: int) -> Fields:
+    """Return a schema of so many bytes as JSON, half of them definitions."""
+    numbers = range(size // 100)
+    return {
+        "type": "object",
+        "$defs": {f"d{n:06}": {"type": ["string", "null"], "maxLength": 9} for n in numbers},
+        "properties": {f"p{n:06}": {"$ref": f"#/$defs/d{n:06}"} for n in numbers},
+    }
+
+
+def choices(size: int) -> list[str]:
+    """Return a list of so many bytes as JSON, of short texts."""
+    return [f"{number:08}" for number in range(size // 12)]
+
+
+def nested(size: int) -> Fields:
+    """Return a schema of so many bytes as JSON, as deep as is allowed, again and again."""
+    deep: Fields = {"type": "string"}
+    for _ in range(LEVELS):
+        deep = {"type": "array", "items": deep}
+    return {"anyOf": [deep] * (size // len(json.dumps(deep)))}
+
+
+def structural_tags(size: int) -> Fields:
+    """Return a response format of so many bytes as JSON, of tags."""
+    tag = {"type": "tag", "begin": "<a>", "end": "</a>", "content": {"type": "any_text"}}
+    tags = [tag] * (size // len(json.dumps(tag)))
+    triggered = {"type": "triggered_tags", "triggers": ["<a>"], "tags": tags}
+    return {"type": "structural_tag", "format": triggered}
+
+
+def structures(size: int) -> Fields:
+    """Return the older form of `structural_tags`."""
+    tag = {"begin": "<a>", "schema": {"type": "object"}, "end": "</a>"}
+    tags = [tag] * (size // len(json.dumps(tag)))
+    return {"type": "structural_tag", "structures": tags, "triggers": ["<a>"]}
+
+
+def older(size: int) -> Fields:
+    """Return a schema of so many bytes as JSON in words of older drafts and other languages."""
+    word = {"type": "varchar", "required": True, "exclusiveMinimum": True, "minimum": 1}
+    properties = {f"p{n:06}": {"type": "list", "items": [word]} for n in range(size // 120)}
+    return {"type": "dict", "properties": properties}
+
+
 FIELDS: dict[str, Callable[[int], Fields]] = {
     "content": lambda size: {"messages": [{"role": "user", "content": words(size)}]},
     "content, one word": lambda size: {"messages": [{"role": "user", "content": "x" * size}]},
     "messages": lambda size: {"messages": [USER] * (size // 35)},
+    "messages, the last of a wrong type": lambda size: {
+        "messages": [*([USER] * (size // 35)), {"role": "user", "content": 5, "name": []}]
+    },
     "content parts": lambda size: {
         "messages": [{"role": "user", "content": [{"type": "text", "text": "a"}] * (size // 30)}]
     },
@@ -88,7 +138,7 @@ FIELDS: dict[str, Callable[[int], Fields]] = {
     "an unread field": lambda size: good(unread=entries(size)),
     "an unread list": lambda size: good(unread=[[]] * (size // 4)),
     "user": lambda size: good(user=words(size)),
-    "stop": lambda size: good(stop=[f"{number:08}" for number in range(size // 12)]),
+    "stop": lambda size: good(stop=choices(size)),
     "logit_bias": lambda size: good(logit_bias={str(n): 1 for n in range(size // 9)}),
     "tools": lambda size: good(tools=[tool({}, f"f{n}") for n in range(size // 80)]),
     "a tool's description": lambda size: good(
@@ -98,13 +148,40 @@ FIELDS: dict[str, Callable[[int], Fields]] = {
     "a forced tool's schema": lambda size: good(
         tools=[tool(properties(size))], tool_choice="required"
     ),
+    "a named tool's schema": lambda size: good(
+        tools=[tool(properties(size))],
+        tool_choice={"type": "function", "function": {"name": "f"}},
+    ),
     "a pattern": lambda size: good(
         response_format=json_schema({"type": "string", "pattern": "[\u0100-\uffff]" * (size // 14)})
     ),
     "patterns of tools": lambda size: good(
         tools=[tool({"pattern": "[\u0100-\uffff]" * 1000}, f"f{n}") for n in range(size // 15_000)]
     ),
+    "a tool's schema, definitions": lambda size: good(tools=[tool(defined(size))]),
+    "a tool's schema, older words": lambda size: good(tools=[tool(older(size))]),
+    "a tool's schema, a fault at its end": lambda size: good(
+        tools=[
+            tool({**older(size), "not": {"items": [{"dependencies": {"a": ["b"]}}, {"type": 5}]}})
+        ]
+    ),
     "response_format": lambda size: good(response_format=json_schema(properties(size))),
+    "response_format, definitions": lambda size: good(response_format=json_schema(defined(size))),
+    "response_format, choices": lambda size: good(
+        response_format=json_schema({"enum": choices(size)})
+    ),
+    "response_format, deep": lambda size: good(response_format=json_schema(nested(size))),
+    "structural tags": lambda size: good(response_format=structural_tags(size)),
+    "structures": lambda size: good(response_format=structures(size)),
+    "guided_json": lambda size: good(guided_json=defined(size)),
+    "guided_json as text": lambda size: good(guided_json=json.dumps(defined(size))),
+    "guided_choice": lambda size: good(guided_choice=choices(size)),
+    "guided_regex": lambda size: good(guided_regex="(a|b)" * (size // 5)),
+    "guided_grammar": lambda size: good(guided_grammar='root ::= "a"\n' * (size // 13)),
+    "two constraints": lambda size: good(
+        response_format=json_schema(defined(size // 3)),
+        guided_json={**properties(size // 3), "enum": choices(size // 3)},
+    ),
 }
 
 

@@ -36,8 +36,9 @@ BAD_REQUESTS: tuple[dict[str, Any], ...] = (
 # Requests that end with their worker: Dynamo moves neither the state of a grammar nor several
 # choices.
 GUIDED = "guided requests"
-# Dynamo's frontend drops the text that it holds back for a stop string when a plain worker dies.
-HELD_IN_RUST = "stop strings at the stock frontend"
+# When one with Backedge takes over from a plain worker that dies, Dynamo's frontend drops the text
+# that it holds back for a stop string, and ends with half a character (docs/upstream.md).
+HELD_IN_RUST = "stop strings and half characters in Dynamo's frontend"
 
 
 def guided(transcript: Transcript) -> bool:
@@ -169,7 +170,8 @@ class Load:
     async def _ask_with_options(self, target: Target, began: float) -> Outcome:
         options = choose_options(self.random)
         uses = target.uses | ({GUIDED} if options.n > 1 else set())
-        uses |= {HELD_IN_RUST} if target.is_stock and options.stop is not None else set()
+        in_rust = target.is_stock or options.completion
+        uses |= {HELD_IN_RUST} if in_rust and options.may_be_held else set()
         try:
             fault = find_fault(options, await gather(target.client, target.model, options))
         except (openai.OpenAIError, ExceptionGroup) as error:

@@ -44,6 +44,11 @@ class Options:
         content: str = self.transcript["expect"]["content"]
         return content if self.stop is None else content.partition(self.stop)[0]
 
+    @property
+    def may_be_held(self) -> bool:
+        """Whether a frontend holds text back at some time: a stop string, or half a character."""
+        return self.stop is not None or not self.text.isascii()
+
     def request(self, model: str) -> dict[str, Any]:
         """Return the request's fields."""
         kwargs = self.transcript["chat_template_kwargs"]

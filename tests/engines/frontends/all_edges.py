@@ -56,10 +56,10 @@ async def load(
     prompt_queue: PromptQueue,
     card: ModelCard,
     prompt_cache: PromptCache | None = None,
+    engine: Any = None,
 ) -> ChatModel:
-    """Return the model of `card` behind this back end's edge."""
+    """Return the model of `card` behind this back end's edge. engine: None: nothing is sent."""
     worker_card = read_worker_card(read_runtime_config(card))
-    engine: Any = None  # nothing is sent
     deployment = Deployment(Instance(), card, engine, CONFIG, flags)
     return await load_builder(backend)(
         deployment, prompt_queue, CHOICES[backend], worker_card, prompt_cache

@@ -11,7 +11,7 @@ import pytest
 from backedge.frontend.chat_model import ChatModel
 from backedge.tokenization.tokenizer_selection import Backend
 from dynamo.llm.exceptions import InvalidArgument
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.engines.frontends.all_edges import CHOICES, prepared
@@ -137,6 +137,7 @@ def test_it_is_prepared_or_refused(
 
     @fuzz(100)
     @given(requests())
+    @example({**FULL, "chat_template_kwargs": {"enable_thinking": [1]}})
     def check(request: dict[str, Any]) -> None:
         try:
             made = prepared(loop, model, request)
