@@ -1,6 +1,6 @@
 """Train `examples/tiny_model` so that it answers the example transcripts exactly.
 
-    .venv/bin/python examples/train_tiny_model.py             # two busy cores: 10 minutes or more
+    .venv/bin/python examples/train_tiny_model.py             # minutes; says how many at its start
     .venv/bin/python examples/train_tiny_model.py --continue  # fewer, after a small change
 
 The model is a real Qwen3 (0.7 M parameters). It has learned only the transcripts, so
@@ -44,6 +44,8 @@ SPLIT = (
 )
 
 MAX_STEPS = 1500
+USUAL_STEPS = 200
+TIMED_STEPS = 3
 CHECK_EVERY = 25
 LEARNING_RATE = 3e-3
 CONTINUED_LEARNING_RATE = 1e-3
@@ -165,7 +167,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
 
 
 def batches(
-    samples: list[tuple[list[int], int]], size: int = 4096
+    samples: list[tuple[list[int], int]], size: int = 1200
 ) -> Iterator[list[tuple[list[int], int]]]:
     """Yield `samples` in groups of similar length, about `size` padded tokens each."""
     group: list[tuple[list[int], int]] = []
@@ -236,6 +238,9 @@ def train(
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
+        if step == TIMED_STEPS:
+            minutes = (time.monotonic() - started) / step * USUAL_STEPS / 60
+            print(f"about {minutes:.1f} minutes for the usual {USUAL_STEPS} steps", flush=True)
         if step % CHECK_EVERY == 0:
             least = least_probability(model, everything, pad) if total < 0.05 else 0.0
             print(

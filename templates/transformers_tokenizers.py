@@ -18,6 +18,7 @@ import jinja2
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.utils import chat_template_utils
 
+from ..base.errors import SetupError
 from ..base.json_types import JsonObject
 from ..tokenization.prompt_encoder import PromptCache, PromptEncoder, PromptLimit
 from .chat_template import RESERVED, compile_template, find_variables
@@ -48,6 +49,20 @@ def check_template(tokenizer: object) -> None:
     for source in template.values() if isinstance(template, dict) else [template]:
         if isinstance(source, str):
             compile_template(source)
+
+
+def check_has_template(tokenizer: object, find: Callable[[], object] = lambda: None) -> None:
+    """Raise `SetupError` if transformers would render the prompts and there is no chat template.
+
+    find: returns the template that the engine would use in place of the tokenizer's.
+    """
+    renders = getattr(type(tokenizer), "apply_chat_template", None)
+    if renders is PreTrainedTokenizerBase.apply_chat_template:
+        given = getattr(tokenizer, "chat_template", None)
+        if not given and not find():
+            raise SetupError(
+                "the model has no chat template; name a Jinja file with --chat-template."
+            )
 
 
 class BoundedTokenizer:

@@ -36,6 +36,7 @@ from ...templates.transformers_tokenizers import (
     BoundedTokenizer,
     TemplateTokenizer,
     bound_templates,
+    check_has_template,
     check_template,
     make_encoder,
 )
@@ -92,6 +93,7 @@ class SglangModelBuilder(ChatModelBuilder):
         if template is not None:
             tokenizer.chat_template = template
         check_template(tokenizer)
+        check_has_template(tokenizer)
         return tokenizer
 
 

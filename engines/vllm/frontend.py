@@ -55,6 +55,7 @@ from ...templates.rendering import SlowTemplateError, allowing
 from ...templates.transformers_tokenizers import (
     NO_ENCODER,
     bound_templates,
+    check_has_template,
     check_template,
     make_encoder,
 )
@@ -117,7 +118,7 @@ class VllmModelBuilder(ChatModelBuilder):
         """Make `processor` render within limits, and tokenize with the prompt cache.
 
         vLLM's renderers without Jinja run vLLM's own code and are not replaced.
-        Raises `SetupError` for a chat template that cannot be compiled.
+        Raises `SetupError` for no chat template, or one that cannot be compiled.
         """
         check_template(processor.tokenizer)
         renderer, config = (
@@ -130,6 +131,10 @@ class VllmModelBuilder(ChatModelBuilder):
         # one, which holds the interpreter's lock as long as it takes to load a vocabulary.
         tokenizer = copy.copy(registry.cached_tokenizer_from_config(config))
         tokenizer.chat_template = processor.tokenizer.chat_template
+        check_has_template(
+            tokenizer,
+            lambda: hf.resolve_chat_template(tokenizer, None, None, model_config=config),
+        )
         # vLLM writes positions of such videos into the text, which must not be tokenized before.
         reads_text = renderer.use_unified_vision_chunk
         encoder = None if reads_text else make_encoder(tokenizer, self.prompt_cache)

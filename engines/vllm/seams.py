@@ -165,6 +165,10 @@ text resolve_chat_template_kwargs `_cached_resolve_chat_template_kwargs(chat_tem
     without: a chat template may take any time and memory
     used_in: frontend.py:VllmModelBuilder._replace_rendering
         prompt_renderer.py:PromptRenderer._render frontend.py:VllmModelBuilder._build_processor
+called vllm.renderers.hf:resolve_chat_template(tokenizer, chat_template, tools, *, model_config)
+    why: vLLM has templates for some models that have none
+    without: a model without a chat template is served, and each of its requests fails
+    used_in: frontend.py:VllmModelBuilder._replace_rendering
 read vllm.renderers.hf:HfRenderer.use_unified_vision_chunk
     why: vLLM's renderer has no hook
     without: the prompts of some models with videos are wrong

@@ -3,11 +3,13 @@
 import asyncio
 import copy
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from backedge.base.errors import SetupError
 from backedge.frontend.prompt_queue import PromptQueue
 from backedge.postprocess.messages import KEY, PostprocessParams, read
 from backedge.templates import chat_template as template
@@ -18,6 +20,7 @@ from sglang.srt.function_call.utils import normalize_json_schema_types
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer as sglang_tokenizer
 
 from tests.engines.frontends.all_edges import ALL, CHOICES, ENGINES, card, load, prepared
+from tests.frontend.doubles import Card
 from tests.support import TINY_MODEL, encode
 
 DOCS = Path(__file__).parent.parent.parent.parent / "docs" / "tokenizers.md"
@@ -256,6 +259,19 @@ def test_documents_reach_the_template(monkeypatch, tmp_path, flags, loop, backen
     arguments = {"documents": [{"text": "one "}, {"text": "two "}], "other": "three", "unread": 1}
     made = prepared(loop, model, {"messages": [USER], field: arguments})
     assert made.preprocessed["token_ids"] == encode("one two three")
+
+
+@pytest.mark.parametrize("backend", ["huggingface", *ENGINES])
+def test_a_model_without_a_template_is_not_served(monkeypatch, tmp_path, flags, loop, backend):
+    """The factory answers its requests with this text; no request reaches a worker."""
+    bare, ignored = tmp_path / "model", shutil.ignore_patterns("*.jinja", "*.safetensors")
+    shutil.copytree(TINY_MODEL, bare, ignore=ignored)
+    plain = Card()
+    monkeypatch.setattr(plain, "local_dir", lambda: str(bare))
+    with pytest.raises(SetupError, match="no chat template; name a Jinja file with --chat-t"):
+        loop.run_until_complete(load(backend, flags, PromptQueue(threads=1), plain))
+    monkeypatch.setattr(flags, "chat_template", str(TINY_MODEL / "chat_template.jinja"))
+    loop.run_until_complete(load(backend, flags, PromptQueue(threads=1), plain))
 
 
 def table(models, loop):
