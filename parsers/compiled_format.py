@@ -303,7 +303,7 @@ def _add_code_blocks(markers: Markers) -> None:
 
 def _add_lone_ends(markers: Markers, vocabulary: Collection[str], *, reads_calls: bool) -> None:
     """Ignore closing markers where nothing is open, if a token marks them."""
-    ending = set(markers) - TEXT_STATES if reads_calls else set()
+    ending = set(markers) - TEXT_STATES - {State.HEADER} if reads_calls else set()
     ends = {
         marker
         for state in ending.union({State.REASONING}.intersection(markers))

@@ -97,7 +97,7 @@ class Messages:
         """Begin what a header leads to."""
         if not self._separator:
             return
-        self.due = target if isinstance(target, State) and target in TEXT_STATES else None
+        self.due = FIRST_STATES.get(target, target) if target in TEXT_STATES else None
         if self.due is None:
             self._said = None
 

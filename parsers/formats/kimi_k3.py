@@ -9,6 +9,8 @@ from ..format import Format, Jump, ReuseSuffix, Spelling, State, Target
 
 # An end's header begins with the last character of its marker.
 _ELEMENTS: dict[str, Target] = {"<|open|>": State.HEADER, "<|close|>": ReuseSuffix(State.HEADER)}
+# The states of text by their elements' names.
+_TEXTS = {"think": State.REASONING, "response": State.CONTENT}
 _VALUE_ENDS = dict.fromkeys(
     ("<|close|>argument<|sep|>", "<|close|> argument <|sep|>"), State.PARAMETERS
 )
@@ -16,10 +18,19 @@ _VALUE_ENDS = dict.fromkeys(
 KIMI_K3 = Format(
     "kimi_k3",
     {
-        State.START: _ELEMENTS,
+        # One of the two markers around the name of an element is swapped with another one.
+        State.START: {
+            **_ELEMENTS,
+            **{f"{name}<|open|>": state for name, state in _TEXTS.items()},
+            "<|sep|>": State.START,
+        },
         State.CONTENT: _ELEMENTS,
         State.REASONING: _ELEMENTS,
-        State.HEADER: {"<|sep|>": Jump.BY_HEADER, **_ELEMENTS},
+        State.HEADER: {
+            "<|sep|>": Jump.BY_HEADER,
+            **_ELEMENTS,
+            **{f"{name}<|close|>": state for name, state in _TEXTS.items()},
+        },
         # Only the end of the argument ends it; other elements inside are text.
         State.STRING: _VALUE_ENDS,
         State.JSON: _VALUE_ENDS,

@@ -2,7 +2,7 @@
 
 import re
 
-from ..format import Format, Jump, ReuseSuffix, Spelling, State
+from ..format import Format, Jump, ReuseSuffix, Spelling, State, Target
 
 # These tokens end a message of any kind.
 ENDS = {
@@ -13,6 +13,12 @@ ENDS = {
     "<|call|>": State.START,
 }
 
+# A channel's name after `<|message|>`: the marker before it and the one after it are swapped.
+_SWAPPED: dict[str, Target] = {
+    "analysis<|channel|>": State.REASONING,
+    "commentary<|channel|>": State.CONTENT,
+    "final<|channel|>": State.CONTENT,
+}
 # The server's own tools, which are functions only if the request declares them.
 _OWN_TOOL = r"(?:python|browser|container)(?![\w\-])[^\s<]*"
 _NO_FUNCTION = rf"(?:assistant(?![\w\-])|{_OWN_TOOL})"
@@ -23,7 +29,12 @@ OPENAI = Format(
     "openai",
     {
         # The prompt ends with `<|start|>assistant`: the recipient may come first.
-        State.START: {**ENDS, "to=": ReuseSuffix(State.HEADER, 3), "<|message|>": State.CONTENT},
+        State.START: {
+            **ENDS,
+            **_SWAPPED,
+            "to=": ReuseSuffix(State.HEADER, 3),
+            "<|message|>": State.START,
+        },
         State.CONTENT: ENDS,
         State.REASONING: ENDS,
         State.HEADER: {
@@ -48,6 +59,7 @@ OPENAI = Format(
         (re.compile(rf"\bto=(?P<name>{_OWN_TOOL})"), State.IGNORED),
         (re.compile(r"\bto=assistant(?![\w\-])"), State.IGNORED),
         (re.compile(_CHANNEL.format("(?:final|commentary)"), re.DOTALL), State.CONTENT),
+        (re.compile(r"\A(?:assistant)?\Z"), State.START),
         (re.compile(""), State.CONTENT),
     ),
     separator="\n",
