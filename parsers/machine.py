@@ -44,8 +44,7 @@ What the states do with their text:
 - IGNORED drops it, unless a mark in it shows that a call was there, which cannot be read;
 - in TOOL_SECTION and PARAMETERS only white space and `BETWEEN_CALLS` may stand.
 
-A table lists what may happen. Whatever else happens rejects the call, and what was read of it
-becomes text again (`_reject`).
+A table lists what may happen. All else rejects the call, which becomes text again (`_reject`).
 
 Invariants, each of them tested for every format (tests/parsers/test_fuzz.py):
 
@@ -316,6 +315,7 @@ class LinearParser(StreamParser, Reader):
         if state is State.KEY and (quote := self._opened[-1]) in "\"'" and marker[0] != quote:
             shown.calls.lack_quote(quote)
         if state not in TEXT_STATES:
+            self._call.declared_only |= is_spelled and shown.has_words
             shown.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
         elif target not in TEXT_STATES:
             self._call.declared_only = is_spelled

@@ -159,6 +159,11 @@ class ShownText:
         return guess is not None and self.calls.index < 0 and not guess.opening.strip()
 
     @property
+    def has_words(self) -> bool:
+        """Whether words stand in front of a section's first call."""
+        return self.guess is not None and bool(self.guess.words)
+
+    @property
     def held_text(self) -> list[HeldText]:
         """The text that waits, each part with the reason."""
         guessed = self.guess.text if self.guess is not None and self.is_guessing else ""

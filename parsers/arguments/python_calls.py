@@ -70,6 +70,8 @@ class PythonCallGrammar(OuterGrammar):
                 self._value.close()
             else:
                 self._calls.lack_value()
+        if self._state in (self._in_value, self._argument) and self._value.ends_with(")"):
+            self._calls.malformed("invalid_json")  # perhaps it is the parenthesis that is missing
         self._calls.end()
         is_call = self._calls.index >= 0 or not self._bracketed
         self.status = Status.DONE if is_call else Status.NOT_A_CALL

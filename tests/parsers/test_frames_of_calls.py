@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from backedge.parsers.events import (
     Content,
+    Event,
     ToolCallArguments,
     ToolCallMalformed,
     ToolCallStarted,
@@ -160,3 +161,18 @@ def test_a_call_without_its_end_does_not_swallow_the_next_one(
     sent = [event.text for event in events if isinstance(event, ToolCallArguments)]
     assert ["P" in text for text in sent] == [True, False]
     assert not any(isinstance(event, ToolCallMalformed) for event in events)
+
+
+def read_both(family: Family, output: str) -> list[list[Event]]:
+    """Return what a client gets by tokens, and if no marker is one."""
+    parsers = find_parsers("ours", family)
+    assert parsers is not None
+    return [list(read(parsers, family, output)), read_text(family, output, 3)]
+
+
+def test_after_words_a_name_without_a_token_is_a_declared_one() -> None:
+    family = next(family for family in WRITERS if family.name == "gemma4")
+    output = '<|tool_call>call{search:limit:5,query:<|"|>beta<|"|>}'
+    for events in read_both(family, output + "<tool_call|>"):
+        assert read_shown(events).names == []
+        assert read_shown(events).text.strip().removesuffix("<tool_call|>") == output
