@@ -25,6 +25,8 @@ _CUT_TAG = r"<(?=[^\s<>][^<>]*\Z)"
 _PYTHON_CALL = r"\[(?=[A-Za-z_]\w*\()"
 _NAME_KEY = re.compile(r'(?<!:)(?<!: )([{,]\s*)"name"(?=\s*:)')
 _ARGUMENT_KEYS = frozenset({"arguments", "parameters", "args"})
+# Dynamo's parsers that take any object with a name for a call.
+_TAKES_NAME = frozenset({"hermes", "qwen25"})
 # Dynamo reads no object with a code block or its end after it.
 _FENCE = re.compile(r"(?m)^ {0,3}```")
 
@@ -32,11 +34,11 @@ _FENCE = re.compile(r"(?m)^ {0,3}```")
 def spell_inert(text: str, parser: str, *, has_tools: bool = True) -> str:
     """Return `text` without anything that Dynamo's tool parser of this name reads as a call.
 
-    All words stay, in order. A JSON answer without arguments stays JSON: Dynamo's `hermes` takes
-    any object with a name for a call. has_tools: without tools, Dynamo only looks for markers.
+    All words stay, in order. A JSON answer stays JSON unless it would be a call. has_tools:
+    without tools, Dynamo only looks for markers.
     """
     text = _find_markers(parser).sub(lambda marker: _STEM.sub(r"\g<0> ", marker[0], count=1), text)
-    if not has_tools or _is_answer(text):
+    if not has_tools or _is_answer(text, takes_name=parser in _TAKES_NAME):
         return text
     start = max((fence.end() for fence in _FENCE.finditer(text)), default=0)
     return text[:start] + _NAME_KEY.sub(r"\1name", text[start:])
@@ -66,14 +68,16 @@ def _spell_markers(format_: Format) -> list[str]:
     ]
 
 
-def _is_answer(text: str) -> bool:
-    """Whether `text` is JSON that no parser but `hermes` takes for a call."""
+def _is_answer(text: str, *, takes_name: bool) -> bool:
+    """Whether `text` is JSON that is no call. takes_name: a name alone makes a call."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return False
     items = value if isinstance(value, list) else [value]
     return not any(
-        isinstance(item, dict) and "name" in item and not _ARGUMENT_KEYS.isdisjoint(item)
+        isinstance(item, dict)
+        and "name" in item
+        and (takes_name or not _ARGUMENT_KEYS.isdisjoint(item))
         for item in items
     )

@@ -23,6 +23,8 @@ SPELLED = [
     ("hermes", f"<tool_call>\n{CALL}", '< tool_call>\n{name: "f", "arguments": {"a": 1}}'),
     ("hermes", f"[{CALL}]", '[{name: "f", "arguments": {"a": 1}}]'),
     ("hermes", '{"arguments": {}, "name": "f"}', '{"arguments": {}, name: "f"}'),
+    ("hermes", '{"name": "Ann", "age": 3}', '{name: "Ann", "age": 3}'),
+    ("qwen25", '[{"name": "Ann"}]', '[{name: "Ann"}]'),
     ("hermes", "Use <tool_call> here.", "Use < tool_call> here."),
     ("hermes", "and <tool_c", "and < tool_c"),
     ("pythonic", "[[f(a=1)]", "[[ f(a=1)]"),
@@ -33,8 +35,7 @@ SPELLED = [
 KEPT = [
     "a < b and c[0] = f(x) <div>hi</div>",
     f"```json\n{CALL}\n```",
-    '{"name": "Ann", "age": 3}',
-    '[{"name": "Ann"}]',
+    '{"people": [{"name": "Ann"}]}',
     '{"user": {"name": "Ann", "arguments": 1}}',
 ]
 
@@ -42,6 +43,11 @@ KEPT = [
 @pytest.mark.parametrize(("parser", "text", "spelled"), SPELLED)
 def test_what_looks_like_a_call_is_spelled_otherwise(parser: str, text: str, spelled: str) -> None:
     assert spell_inert(text, parser) == spelled
+
+
+@pytest.mark.parametrize("text", ['{"name": "Ann", "age": 3}', '[{"name": "Ann"}]'])
+def test_a_json_answer_stays_json_where_a_name_makes_no_call(text: str) -> None:
+    assert spell_inert(text, "llama3_json") == spell_inert(text, "unknown") == text
 
 
 @pytest.mark.parametrize("text", KEPT)
