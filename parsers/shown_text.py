@@ -160,7 +160,7 @@ class ShownText:
 
     @property
     def has_words(self) -> bool:
-        """Whether words stand in front of a section's first call."""
+        """Whether words precede a section's first call."""
         return self.guess is not None and bool(self.guess.words)
 
     @property
