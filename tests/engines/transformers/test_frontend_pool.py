@@ -25,10 +25,10 @@ from tests.worker.pool.pools import fork_server_pid
 frontend_pool = pytest.importorskip("backedge.engines.transformers.frontend_pool")
 
 
-def outputs(text: str, *, ends: bool = True) -> list[Any]:
+def outputs(text: str, index: int = 0, *, ends: bool = True) -> list[Any]:
     ids = encode(text + "<|im_end|>")
     chunks: list[Any] = [
-        {"index": 0, "token_ids": [token_id], "finish_reason": None} for token_id in ids
+        {"index": index, "token_ids": [token_id], "finish_reason": None} for token_id in ids
     ]
     if ends:
         chunks[-1]["finish_reason"] = "stop"
@@ -62,15 +62,16 @@ class Endless(Engine):
         return generate()
 
 
-async def read(engine: Any, context: Context, stop: tuple[str, ...] = ()) -> Any:
-    """Return an answer as one delta."""
+async def read(engine: Any, context: Context, **fields: Any) -> list[Any]:
+    """Return each choice as one delta."""
     request = ParserRequest(tools=[TOOL], tool_choice="auto")
-    asked = params(parser=request, stop=list(stop), prompt_length=1)
+    asked = params(parser=request, prompt_length=1, **fields)
     preprocessed = {"token_ids": encode("hi")[:1], "extra_args": {KEY: encode_message(asked)}}
     reader = StreamReader(asked, lambda: pytest.fail("the frontend post-processes"))
     found = [processed async for _, processed in reader.read(engine, preprocessed, context)]
     deltas = [delta for processed in found for delta in processed.deltas]
-    return aggregate_deltas(deltas).delta
+    choices = [[one for one in deltas if one.index == index] for index in range(asked.n)]
+    return [aggregate_deltas(choice).delta for choice in choices]
 
 
 async def serve(folder: Path) -> None:
@@ -78,13 +79,13 @@ async def serve(folder: Path) -> None:
         ParserNames(ENDLESS_NAME, ENDLESS_NAME), str(folder), None, trust_remote_code=False
     )
     assert fork_server_pid()
-    delta = await read(wrap(Engine(outputs(TALK))), Context())
+    [delta] = await read(wrap(Engine(outputs(TALK))), Context())
     assert (delta.reasoning_content, delta.content) == ("Which zone?", "A moment, please.")
 
     stopped = StoppedContext()
-    endless = Endless(outputs(TALK, ends=False))
-    delta = await read(wrap(endless), stopped, stop=("please",))
-    assert delta.content == "A moment,"
+    endless = Endless([*outputs(TALK, ends=False), *outputs("<|say|>Yes", 1)])
+    first, second = await read(wrap(endless), stopped, stop=["please"], n=2)
+    assert (first.content, second.content) == ("A moment,", "Yes")
     assert stopped.is_stopped()
 
     for broken in (
