@@ -111,9 +111,9 @@ class RawText(StreamParser):
 def find_all(search: StopSearch, text: str) -> bool:
     """Search all of `text`; return whether a stop was found."""
     found, position = False, 0
-    while (match := search.feed(text[position:], min_tokens_reached=True)) is not None:
+    while (match := search.feed(text, position, min_tokens_reached=True)) is not None:
         found = True
-        position += match[0]
+        position = match[0]
         search.state = ROOT
     return found
 

@@ -138,12 +138,13 @@ class StopSearch:
         self._complete: dict[int, tuple[int, str]] = {}
         self.state = ROOT
 
-    def feed(self, text: str, *, min_tokens_reached: bool) -> tuple[int, str] | None:
-        """Read `text`; return the end of its first stop string, and that string.
+    def feed(
+        self, text: str, position: int = 0, *, min_tokens_reached: bool
+    ) -> tuple[int, str] | None:
+        """Read `text` from `position`; return the end of its first stop string, and that string.
 
         min_tokens_reached: if False, stop strings that end within `text` are ignored.
         """
-        position = 0
         while position < len(text):
             if self.state == ROOT:  # nearly always; the pattern skips ahead in C
                 begin = self._stops.search_start(text, position)

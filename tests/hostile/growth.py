@@ -96,6 +96,7 @@ MARKERS = ("<tool_call>", "</tool_call>", "[", "<")
 RAW: dict[str, Callable[[int], str]] = {
     "words": words,
     "beginnings": lambda size: "<tool_" * (size // 6),
+    "markers": lambda size: "<tool_call>" * (size // 11),
 }
 # The thought and the arguments of a turn that is kept.
 KEPT: dict[str, Callable[[int], tuple[str, str]]] = {
