@@ -23,7 +23,7 @@ _STEM = re.compile(r"\W|\w+")
 # A tag that the end of the text has cut.
 _CUT_TAG = r"<(?=[^\s<>][^<>]*\Z)"
 _PYTHON_CALL = r"\[(?=[A-Za-z_]\w*\()"
-_NAME_KEY = re.compile(r'(?<!:)(?<!: )([{,]\s*)"name"(?=\s*:)')
+_NAME_KEY = re.compile(r'(?<!":)(?<!": )([{,]\s*)"name"(?=\s*:)')
 _ARGUMENT_KEYS = frozenset({"arguments", "parameters", "args"})
 # Dynamo's parsers that take any object with a name for a call.
 _TAKES_NAME = frozenset({"hermes", "qwen25"})
@@ -77,7 +77,7 @@ def _is_answer(text: str, *, takes_name: bool) -> bool:
     items = value if isinstance(value, list) else [value]
     return not any(
         isinstance(item, dict)
-        and "name" in item
+        and isinstance(item.get("name"), str)
         and (takes_name or not _ARGUMENT_KEYS.isdisjoint(item))
         for item in items
     )

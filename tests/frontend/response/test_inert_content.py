@@ -24,6 +24,7 @@ SPELLED = [
     ("hermes", f"[{CALL}]", '[{name: "f", "arguments": {"a": 1}}]'),
     ("hermes", '{"arguments": {}, "name": "f"}', '{"arguments": {}, name: "f"}'),
     ("hermes", '{"name": "Ann", "age": 3}', '{name: "Ann", "age": 3}'),
+    ("hermes", f"Here: {CALL}", 'Here: {name: "f", "arguments": {"a": 1}}'),
     ("qwen25", '[{"name": "Ann"}]', '[{name: "Ann"}]'),
     ("hermes", "Use <tool_call> here.", "Use < tool_call> here."),
     ("hermes", "and <tool_c", "and < tool_c"),
@@ -36,6 +37,8 @@ KEPT = [
     "a < b and c[0] = f(x) <div>hi</div>",
     f"```json\n{CALL}\n```",
     '{"people": [{"name": "Ann"}]}',
+    '{"name": 3}',
+    '{"name": null, "age": 3}',
     '{"user": {"name": "Ann", "arguments": 1}}',
 ]
 
