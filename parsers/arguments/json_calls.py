@@ -114,12 +114,14 @@ class JsonCallGrammar(OuterGrammar):
     @override
     def close(self) -> None:
         self.status = Status.DONE
-        if self._state == self._in_value:
+        if is_value_open := self._state == self._in_value:
             self._value.close()
             self._take_value()
         if self._depth and self._begun and self._value.ends_with("}]"):
             # The missing bracket may be the one in the string.
             self._calls.malformed("invalid_json")
+            if not is_value_open and self._calls.stops_repair is not None:
+                self._calls.arguments("}")  # the arguments are whole: only this shows the doubt
         if self._state not in (self._start, self._between) and not self._begun:
             self._begin_call()
             if self._begun and self._calls.functions.required(self._calls.name):

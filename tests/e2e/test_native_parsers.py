@@ -5,19 +5,25 @@ The fleet's own worker has the default, `auto`; linear parsers are in test_token
 
 from __future__ import annotations
 
+import collections
+import functools
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
+from backedge.frontend.chat_model import NO_WORKER
 
-from tests.e2e.client import Client, ask_transcripts
+from tests.e2e.client import Client, ask_transcripts, eventually
 from tests.e2e.conftest import LONG_CONTEXT, VLLM_PARSERS, Fleet
 from tests.e2e.test_errors import COUNT, LONG_REQUEST
 from tests.e2e.test_transcripts import ALL, STREAMED, generated, reasoning_tokens
+from tests.e2e.test_worker_loss import IN_FLIGHT, UNAVAILABLE
 from tests.support import TRANSCRIPTS, Transcript, as_whole
-from tools.stack import Process
+from tools.stack import Process, metric
 
 NAME = "native"
 
@@ -58,16 +64,29 @@ def find_engine(worker: Process) -> int:
     return int(lines[-1].split()[0])
 
 
-def test_an_engine_that_dies_is_an_error_for_the_client(fleet: Fleet, native: Process) -> None:
+def test_an_engine_that_dies_is_503_and_a_line(fleet: Fleet, native: Process) -> None:
     """The last test of the module: it leaves the worker without an engine."""
     client = Client(fleet.frontend.url, NAME)
     client.ask(TRANSCRIPTS["plain_text"])  # the first request of a worker builds what it needs
-    stream = client.openai.chat.completions.create(
-        model=NAME, messages=COUNT["messages"], stream=True, temperature=0, **LONG_REQUEST
-    )
-    for _, _chunk in zip(range(3), stream, strict=False):
-        pass
-    subprocess.run(["kill", f"-{signal.SIGKILL.value}", str(find_engine(native))], check=True)
-    with pytest.raises(openai.APIError):
-        for _chunk in stream:
-            pass
+    start = len(fleet.frontend.log.read_text())
+    create = functools.partial(
+        client.openai.chat.completions.create,
+        model=NAME, messages=COUNT["messages"], temperature=0, **LONG_REQUEST,
+    )  # fmt: skip
+    with ThreadPoolExecutor() as threads:
+        whole = threads.submit(create, stream=False)
+        stream = create(stream=True)
+        assert eventually(lambda: metric(native.url, IN_FLIGHT) == 2)
+        next(iter(stream))
+        subprocess.run(["kill", f"-{signal.SIGKILL.value}", str(find_engine(native))], check=True)
+        with pytest.raises(openai.APIError) as in_stream:
+            collections.deque(stream, maxlen=0)
+        with pytest.raises(openai.InternalServerError) as instead:
+            whole.result()
+    assert isinstance(in_stream.value.body, dict)
+    assert in_stream.value.body["code"] == instead.value.status_code == UNAVAILABLE
+    assert NO_WORKER in in_stream.value.message
+    assert NO_WORKER in instead.value.message
+    log = fleet.frontend.log.read_text()[start:]
+    assert len(re.findall(r"request chatcmpl-.*Unavailable", log)) == 2
+    assert "Traceback" not in log

@@ -22,7 +22,7 @@ from backedge.parsers.events import (
 from backedge.parsers.forced_calls import wrap_forced_calls
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.parsers.families import FAMILIES
@@ -398,6 +398,7 @@ def slip(text: str, kind: str, position: int) -> str:
     slips=st.lists(SLIPS, min_size=1, max_size=2),
     cuts=st.sets(st.integers(1, 120), max_size=8),
 )
+@example("hermes", {"n": 0, "path": "1"}, [("swap", 9)], set())
 def test_a_call_with_slips_is_json_or_open_however_it_is_cut(name, value, slips, cuts):
     text = json.dumps(value)
     for kind, position in slips:
