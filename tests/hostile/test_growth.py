@@ -24,6 +24,7 @@ ELSEWHERE: dict[str, str] = {
         frontend/main:build_engine_factory frontend/main:check_model_flags
         frontend/main:parse_and_check frontend/main:parse_flags
         frontend/parser_names:check_names""",
+    "what is installed, once": "frontend/model_builder:load_builder",
     "the model's format, once": """guided/call_policy:_lead_to guided/call_policy:_stop_reasoning
         guided/call_policy:read_reasoning_tags frontend/response/inert_content:_spell_markers""",
     "requests or prompts that wait": """frontend/prompt_queue:_evict_abandoned

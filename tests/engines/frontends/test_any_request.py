@@ -137,7 +137,7 @@ def test_it_is_prepared_or_refused(
 
     @fuzz(100)
     @given(requests())
-    @example({**FULL, "chat_template_kwargs": {"enable_thinking": [1]}})
+    @example(copy.deepcopy({**FULL, "chat_template_kwargs": {"enable_thinking": [1]}}))
     def check(request: dict[str, Any]) -> None:
         try:
             made = prepared(loop, model, request)
