@@ -7,7 +7,8 @@ answers calls. For each format of calls and each schema, rows have `tool_choice:
 function's name, without a reasoning parser and with one: the format's own, else qwen3's. Each
 answer is parsed as the back end does, and once more token by token. The table has the calls with
 valid arguments, the calls made, the answers with reasoning, those whose stream differs, and those
-that --tokens cut. Engines run on the CPU here as elsewhere; run the module once for each.
+that --tokens or another format's end cut. Engines run on the CPU here as elsewhere; run the module
+once for each.
 """
 
 from __future__ import annotations
@@ -104,6 +105,9 @@ TOKEN = re.compile(r"<[^<>\n=\"']+>|\[[A-Z_/]+\]")
 
 # Checkpoints of these formats end a call and the answer with this token, this model with its own.
 LAST = {"beam": "<|call|>", "openai": "<|call|>", "muse_glimmer": "<|eot|>"}
+# SGLang ends every model's answer at these tokens, also in a thought. The example model has the
+# markers of all formats, a real one those of its own format: token, format.
+SGLANG_ENDS = {"<|content_model_end_sampling|>": "inkling", "<|ifm|im_end|>": "k2_horizon"}
 
 
 class Row(msgspec.Struct):
@@ -252,6 +256,11 @@ def accepts(schema: JsonObject, arguments: str) -> bool:
     )
 
 
+def ends_by_another_format(name: str, text: str) -> bool:
+    """Whether SGLang has ended an answer of this format at another format's token."""
+    return any(text.endswith(end) and name != own for end, own in SGLANG_ENDS.items())
+
+
 def judge(
     model: Model,
     row: Row,
@@ -264,7 +273,7 @@ def judge(
     if result.message is None:
         row.invalid.append(f"{label}: {result.error}")
         return
-    if result.finish_reason == "length":
+    if result.finish_reason == "length" or ends_by_another_format(row.format, result.raw_text):
         row.cut += 1
         return
     schemas = {"do_it": schema, "other": OTHER["function"]["parameters"]}
