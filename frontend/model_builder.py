@@ -100,7 +100,7 @@ class ChatModelBuilder(abc.ABC):
         self._read_again_by = runtime_config.tool_call_parser
         self.worker_card = worker_card
         found = read_configured_parsers(self.flags, runtime_config, worker_card)
-        names = resolve_described(found.names, self.path)
+        names = resolve_described(found.names, self.path, self.kind)
         self.configured = msgspec.structs.replace(found, names=names)
 
     @abc.abstractmethod

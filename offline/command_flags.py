@@ -132,7 +132,11 @@ def read_command(flags: Mapping[str, Any]) -> Command:
         names = ParserNames(values["tool_call_parser"], values["reasoning_parser"])
         template = values["chat_template"]
         names = resolve_auto(
-            names, values["model"], revision=values["revision"], chat_template=template
+            names,
+            values["model"],
+            revision=values["revision"],
+            chat_template=template,
+            kind=values["postprocess_parsers"] or "auto",
         )
         values |= {
             "message": True,

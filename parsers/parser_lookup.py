@@ -16,7 +16,7 @@ from ..base.log import get_logger
 from .base import ParserNames
 from .format import Format
 from .linear_parsers import LinearParsers, Vocabulary
-from .response_template import PREFIX, find_table
+from .response_template import NATIVE_PREFIX, PREFIX, find_table
 
 Kind = Literal["auto", "linear", "native"]
 ENTRY_POINTS = "backedge.formats"
@@ -120,7 +120,8 @@ def reasoning_format(name: str) -> Format | None:
 def uses_native(kind: Kind, names: ParserNames) -> bool:
     """Whether to use the engine's own parsers.
 
-    kind: "auto" chooses the linear parsers if they support every name.
+    kind: "auto" chooses the linear parsers if they support every name and none asks for native
+        ones.
     Raises `UnknownParserError` if `kind` is "linear" and a name has no linear parser.
     """
     if kind == "native":
@@ -129,6 +130,8 @@ def uses_native(kind: Kind, names: ParserNames) -> bool:
         (TOOL_CALL_FLAG, names.tool_call, tool_format),
         (REASONING_FLAG, names.reasoning, reasoning_format),
     ):
+        if name and kind == "auto" and name.startswith(NATIVE_PREFIX):
+            return True
         if name and find(name) is None:
             if kind == "auto":
                 return True

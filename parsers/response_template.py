@@ -34,6 +34,8 @@ from .literal_patterns import (
 # The name of parsers that a description makes; the rest of the name is the description.
 DESCRIBED = "template"
 PREFIX = f"{DESCRIBED}:"
+# Of those whose values are to be transformers' own.
+NATIVE_PREFIX = f"{PREFIX}native:"
 REASONING_FIELDS = frozenset({"thinking", "reasoning", "reasoning_content"})
 CONTENT, CALLS = "content", "tool_calls"
 _FIELDS = REASONING_FIELDS | {CONTENT, CALLS}
@@ -92,6 +94,21 @@ def name_description(description: object) -> str:
     return PREFIX + text
 
 
+def name_native(name: str) -> str:
+    """Return the name of the same description's parsers whose values are transformers' own."""
+    return NATIVE_PREFIX + read_text(name)
+
+
+def wants_native(names: ParserNames) -> bool:
+    """Return whether the values of these parsers are to be transformers' own."""
+    return describing_name(names).startswith(NATIVE_PREFIX)
+
+
+def read_text(name: str) -> str:
+    """Return the description, as JSON, that a parsers' name holds."""
+    return name.removeprefix(NATIVE_PREFIX).removeprefix(PREFIX)
+
+
 def describing_name(names: ParserNames) -> str:
     """Return the description that names the parsers; "" if they have other names.
 
@@ -133,7 +150,7 @@ def reasoning_part(name: str) -> str | None:
     With it, a frontend knows whether a prompt has opened the reasoning, and a grammar lets it pass,
     also where only transformers' own parser reads the calls.
     """
-    description = msgspec.json.decode(name.removeprefix(PREFIX))
+    description = msgspec.json.decode(read_text(name))
     for kept in (REASONING_FIELDS | {CONTENT}, REASONING_FIELDS):
         fields = {field: part for field, part in description["fields"].items() if field in kept}
         part = name_description({**description, "fields": fields})
@@ -150,10 +167,10 @@ def compile_description(name: str) -> Format:
 
 def read_fields(name: str) -> dict[str, Field]:
     """Return the fields of a name that `name_description` made. Raises `SetupError`."""
-    if len(name) > MAX_DESCRIPTION_BYTES + len(PREFIX):
+    if len(text := read_text(name)) > MAX_DESCRIPTION_BYTES:
         raise SetupError(f"a description has more than {MAX_DESCRIPTION_BYTES} bytes.")
     try:
-        description = msgspec.json.decode(name.removeprefix(PREFIX), type=Description)
+        description = msgspec.json.decode(text, type=Description)
     except (msgspec.DecodeError, RecursionError) as error:
         raise SetupError(f"the model's `response_template` cannot be used: {error}.") from error
     if description.version != 1:

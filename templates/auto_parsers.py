@@ -31,13 +31,14 @@ from ..parsers.detection import (
     detect_tool_calls,
 )
 from ..parsers.format import Format
-from ..parsers.parser_lookup import find_formats, tool_format
+from ..parsers.parser_lookup import Kind, find_formats, tool_format
 from ..parsers.response_template import (
     DESCRIBED,
     PREFIX,
     describes,
     find_table,
     name_description,
+    name_native,
     read_fields,
 )
 from ..tokenization.model_files import ModelFolder, find_folder
@@ -78,6 +79,7 @@ def resolve_auto(
     revision: str | None = None,
     chat_template: str | None = None,
     known: Callable[[str], Collection[str]] = lambda _: (),
+    kind: Kind = "auto",
 ) -> ParserNames:
     """Replace "auto" and "template" in `names` by the model's parsers; log the reasons.
 
@@ -88,6 +90,7 @@ def resolve_auto(
     chat_template: path of a Jinja file that the worker uses instead of the model's own.
     known: returns the names that the engine accepts for a flag; if one of a format's names is
         among them, it is used.
+    kind: "native" for a description's values as transformers itself gives them.
     Raises `NoParserError` unless exactly one fits, and `SetupError` for a model that cannot be
     read.
     """
@@ -95,7 +98,7 @@ def resolve_auto(
         return names
     try:
         folder = find_folder(model, revision)
-        names, own = resolve_described(names, folder), read_description(folder)
+        names, own = resolve_described(names, folder, kind), read_description(folder, kind)
         evidence = read_evidence(folder, chat_template) if asks_model(names) else Evidence()
     except SetupError as error:
         raise SetupError(f"{AUTO} and {DESCRIBED} need the model's files: {error}") from error
@@ -114,11 +117,14 @@ def asks_model(names: ParserNames) -> bool:
     return not {AUTO, DESCRIBED}.isdisjoint((names.tool_call, names.reasoning))
 
 
-def resolve_described(names: ParserNames, folder: str | Path) -> ParserNames:
-    """Replace "template" in `names` by the description in a model's folder. Raises `SetupError`."""
+def resolve_described(names: ParserNames, folder: str | Path, kind: Kind = "auto") -> ParserNames:
+    """Replace "template" in `names` by the description in a model's folder. Raises `SetupError`.
+
+    kind: as for `resolve_auto`.
+    """
     if DESCRIBED not in (names.tool_call, names.reasoning):
         return names
-    own = read_description(folder)
+    own = read_description(folder, kind)
     return _complete(
         ParserNames(
             _describe(TOOL_CALL_FLAG, names.tool_call, own),
@@ -135,14 +141,18 @@ def _complete(names: ParserNames) -> ParserNames:
     return names
 
 
-def read_description(folder: str | Path) -> str | None:
+def read_description(folder: str | Path, kind: Kind = "auto") -> str | None:
     """Return the parsers' name of the `response_template` in a model's folder, if there is one.
 
+    kind: as for `resolve_auto`.
     Raises `SetupError` for one that is too large.
     """
     files = ModelFolder(folder)
     found = files.read("tokenizer_config.json", dict[str, object]).get("response_template")
-    return None if found is None else name_description(found)
+    if found is None:
+        return None
+    own = name_description(found)
+    return name_native(own) if kind == "native" else own
 
 
 def _describe(flag: str, name: str | None, own: str | None) -> str | None:

@@ -119,7 +119,7 @@ class ContractWorker(Worker[LLMEngine]):
     def load(self) -> LoadedModel:
         settings, folder = self.settings, str(find_folder(self.model_path))
         template = self._config.custom_jinja_template
-        names = resolve_auto(settings.names, folder, chat_template=template)
+        names = resolve_auto(settings.names, folder, chat_template=template, kind=settings.parsers)
         names = complete_names(names, self.parsers_in_rust, settings.parsers)
         self.settings = msgspec.structs.replace(settings, names=names)
         other = self.other_tokenizer(folder, trust_remote_code=False)

@@ -439,5 +439,6 @@ def resolve_auto_names(
         revision=getattr(arguments, "revision", None),
         chat_template=next(templates, None),
         known=known,
+        kind=arguments.postprocess_parsers,
     )
     arguments.tool_call_parser, arguments.reasoning_parser = found.tool_call, found.reasoning

@@ -157,6 +157,7 @@ def check_command(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding
     """Report the effect of these flags with this model."""
     yield from _check_switch(command)
     names = read_names(command)
+    is_native = command.flags.postprocess_parsers == "native"
     if command.is_on and command.module != REPLAY:
         yield from check_engine_names(command, names)
     for kind, name, detection in (
@@ -164,7 +165,7 @@ def check_command(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding
         (REASONING, names.reasoning, facts.reasoning),
     ):
         if name == DESCRIBED:
-            yield _check_described(kind, facts)
+            yield _check_described(kind, facts, is_native=is_native)
         else:
             yield from _check_parser(kind, name, detection, facts, is_on=command.is_on)
     yield from _check_stock_names(command, facts)
@@ -203,25 +204,21 @@ def _check_switch(command: WorkerCommand) -> Iterator[Finding]:
         yield Finding("ok", "post-processing", "in the worker")
 
 
-def _check_described(kind: _Kind, facts: ModelFacts) -> Finding:
+def _check_described(kind: _Kind, facts: ModelFacts, *, is_native: bool) -> Finding:
     """Check whether the model's own description has a parser."""
     flag, own = f"{kind.flag} {DESCRIBED}", facts.description
-    text = "the model has no `response_template` that describes it"
-    if own is not None:
-        try:
-            table = find_table(own)
-            if kind.find(own) is not None:
-                return Finding("ok", kind.topic, f"{flag}: the table can be made")
-            if isinstance(table, SetupError):
-                text = str(table)
-        except SetupError as error:
-            text = str(error)
-        if describes(own, kind.flag):
-            text = f"{flag}: transformers' own parser in the pool, because {text}"
-            return Finding("ok", kind.topic, text)
-    return Finding(
-        "error", kind.topic, f"{flag}: {text}", f"name a parser, or leave {kind.flag} out"
-    )
+    text, fix = "the model has no `response_template` that describes it", f"leave {kind.flag} out"
+    try:
+        table = None if own is None else find_table(own)
+    except SetupError as error:
+        own, table, text = None, None, str(error)
+    if own is None or not describes(own, kind.flag):
+        return Finding("error", kind.topic, f"{flag}: {text}", f"name a parser, or {fix}")
+    if not is_native and not isinstance(table, SetupError):
+        return Finding("ok", kind.topic, f"{flag}: the table can be made")
+    why = "--postprocess-parsers native asks for its values" if is_native else str(table)
+    text = f"{flag}: transformers' own parser in the pool, because {why}"
+    return Finding("ok", kind.topic, text)
 
 
 def _check_parser(

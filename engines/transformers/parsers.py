@@ -29,10 +29,11 @@ from ...parsers.passthrough import PassthroughParser
 from ...parsers.response_template import (
     CALLS,
     CONTENT,
-    PREFIX,
     REASONING_FIELDS,
     describing_name,
     read_fields,
+    read_text,
+    wants_native,
 )
 from ...parsers.schema import FunctionSchema, ValueSchema, read_parameters
 
@@ -85,9 +86,10 @@ class DescribedParsers(ParserFactory):
         self._tokenizer = cast("EngineTokenizer | None", tokenizer)
         name = describing_name(names)
         read_fields(name)
-        self._description: JsonObject = json.loads(name.removeprefix(PREFIX))
+        self._description: JsonObject = json.loads(read_text(name))
         for field in self._description["fields"].values():
             field.pop("optional", None)  # an answer without it is an answer
+            _drop_end(field)
         if tokenizer is not None:
             try:
                 with limit():
@@ -108,7 +110,8 @@ class DescribedParsers(ParserFactory):
         prompt = self._tokenizer.decode(list(prompt_token_ids))
         with self._limit():
             # Without tools, since versions differ in how they type values.
-            parser = ResponseParser(self._description, prefix=prompt)
+            tools = list(request.tools) if wants_native(self._names) else None
+            parser = ResponseParser(self._description, prefix=prompt, tools=tools)
         fields = self._description["fields"]
         return DescribedParser(parser, fields, self._names, request, self._limit)
 
@@ -155,6 +158,7 @@ class DescribedParser(StreamParser):
         # Text of no field is dropped, unless it is the JSON to which a grammar holds the answer.
         self._json = tuple(mark for mark in "{[" if not _opens_with(fields, mark))
         self._calls = SentCalls()
+        self._is_native = wants_native(names)
         self._region: str | None = None
         self._body = self._space = ""
         self._is_plain, self._is_between = False, True
@@ -206,7 +210,7 @@ class DescribedParser(StreamParser):
                 _, found = self._parser.finalize()
         except ValueError:
             return [*events, *self._show_body()]
-        if cut and self._region == CALLS:
+        if cut and self._region == CALLS and not self._is_native:
             return events  # the call stays open
         return [*events, *self._read(found)]
 
@@ -288,7 +292,7 @@ class DescribedParser(StreamParser):
         """Return a call's arguments as JSON, of the declared types."""
         if isinstance(arguments, str):
             return arguments
-        if isinstance(arguments, dict):
+        if isinstance(arguments, dict) and not self._is_native:
             member = self._declared[name].member
             arguments = {key: self._type(one, member(key)) for key, one in arguments.items()}
         return json.dumps(arguments, ensure_ascii=False)
@@ -303,6 +307,16 @@ class DescribedParser(StreamParser):
             return json.loads(text_to_json(value, schema))
         is_scalar = isinstance(value, str | int | float)
         return json.loads(retype(json.dumps(value), schema)) if is_scalar else value
+
+
+def _drop_end(field: JsonObject) -> None:
+    """Drop the alternative `$` at which a field closes, as it does at the end without it.
+
+    `$` matches at the end of each text so far, in place of a marker that has begun there.
+    """
+    pattern = field.get("close_pattern")
+    if isinstance(pattern, str) and pattern.endswith("|$") and not pattern.endswith("\\|$"):
+        field["close_pattern"] = pattern.removesuffix("|$")
 
 
 def _opens_with(fields: JsonObject, mark: str) -> bool:

@@ -7,9 +7,13 @@ from typing import get_args
 
 import pytest
 from backedge.parsers.api import Engine
+from backedge.parsers.base import ParserNames
+from backedge.parsers.response_template import name_native, wants_native
+from backedge.templates.auto_parsers import read_description
 from backedge.worker.flags import MODEL_FLAGS, resolve_auto_names
 
 from tests.parsers.chat_templates import build_template
+from tests.parsers.made_up import write_model as write_described
 from tests.support import TINY_MODEL
 
 ENGINES = get_args(Engine)
@@ -17,7 +21,8 @@ ENGINES = get_args(Engine)
 
 def flags(engine, **more):
     switch = {f"{engine}_processing": True, MODEL_FLAGS[engine][-1]: str(TINY_MODEL)}
-    return Namespace(**{**switch, "tool_call_parser": "auto", "reasoning_parser": "auto", **more})
+    names = {"tool_call_parser": "auto", "reasoning_parser": "auto"}
+    return Namespace(**{**switch, **names, "postprocess_parsers": "auto", **more})
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -53,6 +58,18 @@ def test_a_template_of_the_flags_counts(flag, tmp_path):
         setattr(arguments, flag, str(template))
     resolve_auto_names(arguments, "sglang", chat_template=None if flag else str(template))
     assert arguments.tool_call_parser == "qwen3_coder"
+
+
+def test_native_parsers_take_a_description_as_transformers_reads_it(tmp_path):
+    model = write_described(tmp_path / "model")
+    arguments = flags("vllm", model=str(model), postprocess_parsers="native")
+    resolve_auto_names(arguments, "vllm")
+    names = ParserNames(arguments.tool_call_parser, arguments.reasoning_parser)
+    assert wants_native(names)
+    resolve_auto_names(arguments := flags("vllm", model=str(model)), "vllm")
+    own = arguments.tool_call_parser
+    assert (own, own) == (arguments.reasoning_parser, read_description(model))
+    assert names.tool_call == name_native(own)
 
 
 def test_the_engines_name_is_taken():

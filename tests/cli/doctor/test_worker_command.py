@@ -18,6 +18,7 @@ from backedge.parsers.base import ParserNames
 
 from tests.cli.doctor.test_model import write_model
 from tests.parsers.chat_templates import build_template
+from tests.parsers.made_up import write_model as write_described
 from tests.support import TINY_MODEL
 
 TINY = read_model(str(TINY_MODEL), None, None)
@@ -156,6 +157,34 @@ def test_a_model_that_does_not_reason_has_no_content_with_a_reasoning_parser(tmp
     assert severity == "error"
     assert "clients get no content" in text
     assert "leave --reasoning-parser out" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ([], "the table can be made"),
+        (["--postprocess-parsers", "native"], "because --postprocess-parsers native asks"),
+    ],
+)
+def test_a_described_model(words, part, tmp_path) -> None:
+    facts = read_model(str(write_described(tmp_path / "model")), None, None)
+    flags = ["--vllm-processing", "--tool-call-parser", "template", *words]
+    [found] = [
+        one
+        for one in check_command(parse_worker_command([*VLLM, *flags]), facts)
+        if one.topic == "tool calls"
+    ]
+    assert found.severity == "ok"
+    assert part in found.message
+
+
+def test_a_model_without_a_description_has_no_such_parser() -> None:
+    found = check("--vllm-processing", "--tool-call-parser", "template")
+    [(severity, text)] = [
+        (severity, text) for severity, topic, text in found if topic == "tool calls"
+    ]
+    assert severity == "error"
+    assert "the model has no `response_template` that describes it" in text
 
 
 def test_auto_that_finds_nothing_does_not_start(tmp_path) -> None:

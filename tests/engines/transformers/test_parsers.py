@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import signal
 from collections.abc import Sequence
@@ -13,9 +14,15 @@ from backedge.base.errors import SetupError
 from backedge.parsers.api import stream_parser
 from backedge.parsers.base import ParserNames, ParserRequest, StreamParser
 from backedge.parsers.events import join
-from backedge.parsers.parser_lookup import uses_native
+from backedge.parsers.parser_lookup import tool_format, uses_native
 from backedge.parsers.passthrough import PassthroughParser
-from backedge.parsers.response_template import describes, find_table, name_description
+from backedge.parsers.response_template import (
+    describes,
+    find_table,
+    name_description,
+    name_native,
+    wants_native,
+)
 from backedge.worker.engine_worker import choose_parsers
 from backedge.worker.flags import WorkerSettings
 from hypothesis import given
@@ -27,14 +34,18 @@ from tests.parsers.made_up import CALL, ENDLESS_NAME, MADE_UP, STUCK, TOOL
 from tests.parsers.response_sessions import (
     SESSIONS,
     Session,
+    Value,
     compare,
     compile_all,
     read_sessions,
+    read_streamed,
     read_templates,
+    read_value,
 )
 
 described = pytest.importorskip("backedge.engines.transformers.parsers")
-NATIVE = 118  # sessions of descriptions that no table holds
+ResponseParser = described.ResponseParser
+NATIVE, ALL = 118, 457  # sessions of descriptions that no table holds, and of all
 LINES = {
     "open_pattern": r"<\|act\|>(?P<name>\w+)(?=<)<\|with\|>",
     "close": "<|hush|>",
@@ -59,9 +70,14 @@ class Characters:
 
 
 def build(
-    description: object = DESCRIPTION, prompt: str = "", tools: Sequence[Any] = (TOOL,)
+    description: object = DESCRIPTION,
+    prompt: str = "",
+    tools: Sequence[Any] = (TOOL,),
+    *,
+    native: bool = False,
 ) -> StreamParser:
     name = name_description(description)
+    name = name_native(name) if native else name
     names = ParserNames(
         *(
             name if describes(name, f"--{kind}-parser") else None
@@ -117,6 +133,29 @@ def test_a_cut_call_stays_open_and_an_undeclared_one_is_text() -> None:
     found = read(build(tools=[function("other")]), list(ANSWER))
     assert (found.calls, found.content) == ((), "A moment.zone: Rome\ndays: 3")
     assert read(build(tools=()), list(ANSWER)).content == "A moment."
+
+
+def test_native_values_are_those_of_transformers() -> None:
+    """It ends a call that is cut, and types some values otherwise."""
+    cut = ANSWER[: ANSWER.index("3<|hush|>")]
+    assert [call.arguments for call in read(build(native=True), list(cut), cut=True).calls] == [
+        {"zone": "Rome", "days": ""}
+    ]
+    lines = ANSWER.replace("days: 3", "days: 3.5")
+    tool = function("get_time", zone={"type": "string"}, days={"$ref": "#/$defs/days"})
+    tool["function"]["parameters"]["$defs"] = {"days": {"type": "number"}}
+    values = [read(build(tools=[tool], native=native), list(lines)) for native in (False, True)]
+    assert [value.calls[0].arguments["days"] for value in values] == [3.5, "3.5"]
+
+
+def test_a_name_that_asks_for_native_values() -> None:
+    name = name_native(name_description(MADE_UP))
+    names = ParserNames(name, name)
+    assert uses_native("auto", names)
+    assert not uses_native("linear", names)
+    assert tool_format(name) == tool_format(name_description(MADE_UP))
+    # A checkpoint cannot ask for them.
+    assert not wants_native(ParserNames(name_description({**MADE_UP, "native": True})))
 
 
 def test_a_call_that_cannot_be_read_is_text() -> None:
@@ -202,9 +241,16 @@ DIFFERENT = {
 }
 
 
-def parse_session(session: Session, size: int) -> Any:
+# A stream has all texts of a kind, transformers' value the last one.
+TEXTS = """
+    shapes/literal-anchors-json-tools#call-in-content synthetic/base#two-say
+    synthetic/base#two-think synthetic/base#say-tool-say synthetic/zero-width-open#basic
+    trl/glm4moe#user-close"""
+
+
+def parse_session(session: Session, size: int, *, native: bool = False) -> Any:
     text = session.text
-    parser = build(session.description, session.prompt, session.tools)
+    parser = build(session.description, session.prompt, session.tools, native=native)
     return read(parser, [text[at : at + size] for at in range(0, len(text), size)])
 
 
@@ -223,3 +269,19 @@ def test_sessions_of_transformers() -> None:
     ]
     compare(sessions, parse_session, {id_ for ids in DIFFERENT.values() for id_ in ids.split()})
     assert len(sessions) == NATIVE
+
+
+def value_here(session: Session) -> Value:
+    """Return what the installed version makes of a session."""
+    parser = ResponseParser(session.description, prefix=session.prompt, tools=session.tools)
+    events = parser.feed(session.text)
+    message, last = parser.finalize()
+    # A text that the prompt has begun is whole in the message.
+    return read_streamed([("", [*events, *last])]) if session.prompt else read_value(message)
+
+
+@pytest.mark.skipif(not SESSIONS.is_dir(), reason="there are no sessions beside the checkout")
+def test_native_values_of_all_sessions() -> None:
+    sessions = [session._replace(expected=value_here(session)) for session in read_sessions()]
+    compare(sessions, functools.partial(parse_session, native=True), {*TEXTS.split()})
+    assert len(sessions) == ALL
