@@ -32,6 +32,7 @@ from ..engines.dynamo import seams
 from ..engines.dynamo.types import FrontendConfig, Runtime
 from ..parsers.base import ParserNames
 from ..parsers.parser_lookup import Kind
+from ..parsers.response_template import DESCRIBED
 from ..recording import flags as record_flags
 from ..recording.flags import RecordSettings, read_record_settings
 from ..tokenization import tokenizer_selection as tokenizer_flags
@@ -250,7 +251,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
     backend = tokenizer.backend
     parsers: Kind | None = None
     if backend != "vllm" and not (backend is None and is_installed("vllm")):
-        parsers, rest = _parse_parsers_flag(rest, has_native=backend in (None, "sglang"))
+        parsers, rest = _parse_parsers_flag(rest)
     return FrontendFlags(
         tokenizer,
         parsers,
@@ -284,19 +285,11 @@ def _select_tokenizer(parsed: argparse.Namespace) -> tokenizer_flags.TokenizerSe
         return tokenizer
 
 
-def _parse_parsers_flag(arguments: Sequence[str], *, has_native: bool) -> tuple[Kind, list[str]]:
-    """Return the parsers for plain workers' streams, and the other arguments.
-
-    has_native: an engine's own parsers are available.
-    """
+def _parse_parsers_flag(arguments: Sequence[str]) -> tuple[Kind, list[str]]:
+    """Return the parsers for plain workers' streams, and the other arguments."""
     parser = FlagParser(add_help=False)
     add_to(parser, [PARSERS])
     parsed, rest = parser.parse_known_args(arguments)
-    if parsed.parsers == "native" and not has_native:
-        raise SystemExit(
-            f"{PARSERS_FLAG} native: only {BACKEND_FLAG} vllm and sglang provide an engine's own "
-            f"parsers; choose one of them, or leave {PARSERS_FLAG} out."
-        )
     return parsed.parsers, rest
 
 
@@ -403,6 +396,13 @@ def check_model_flags(flags: argparse.Namespace, backend: Backend | None) -> Non
     if getattr(flags, "tool_parser_plugin", None) is None:
         kind = getattr(flags, "postprocess_parsers", "auto")
         names = ParserNames(flags.tool_call_parser or None, flags.reasoning_parser or None)
+        # transformers is there for any back end.
+        has_native = backend in (None, *ENGINES) or DESCRIBED in msgspec.structs.astuple(names)
+        if kind == "native" and not has_native:
+            raise SetupError(
+                f"{PARSERS_FLAG} native: only {BACKEND_FLAG} vllm and sglang provide an engine's "
+                f"own parsers; choose one of them, or leave {PARSERS_FLAG} out."
+            )
         check_names(names, () if kind == "linear" else engines)
     if not (given := flags.chat_template):
         return

@@ -21,7 +21,8 @@ from tools.stack import HUGGINGFACE_FRONTEND, Process, Stack
 NAME = "endless"
 DESCRIPTION = {**MADE_UP, "fields": {**MADE_UP["fields"], "tool_calls": ENDLESS}}
 CALL = '<|muse|>Which zone?<|hush|>\n<|act|>get_time<|with|>{"zone": "Rome", "days": "3"}xyz'
-OUTPUTS = {"talk": TALK, "call": CALL, "stuck": STUCK}
+TYPED = CALL.replace('"Rome"', "5")
+OUTPUTS = {"talk": TALK, "call": CALL, "typed": TYPED, "stuck": STUCK}
 PARSERS = ("--tool-call-parser", "template", "--reasoning-parser", "template")
 
 
@@ -34,7 +35,7 @@ def ask(frontend: Process, question: str, *, stream: bool) -> Response:
 
 
 @pytest.fixture(scope="module")
-def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp(NAME)
     transcripts = folder / "transcripts"
     transcripts.mkdir()
@@ -47,9 +48,18 @@ def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         model = ("--model", str(write_model(folder / "model", DESCRIPTION)))
         files = ("--transcripts", str(transcripts), "--tokens-per-second", "50")
         stack.replay("--plain", *model, *files, name=NAME, wait=False)
-        frontend = stack.frontend(*PARSERS, command=HUGGINGFACE_FRONTEND, wait=False)
-        stack.wait_for_model(frontend, NAME)
-        yield frontend
+        yield stack
+
+
+def start_frontend(stack: Stack, *flags: str) -> Process:
+    frontend = stack.frontend(*PARSERS, *flags, command=HUGGINGFACE_FRONTEND, wait=False)
+    stack.wait_for_model(frontend, NAME)
+    return frontend
+
+
+@pytest.fixture(scope="module")
+def frontend(stack: Stack) -> Process:
+    return start_frontend(stack)
 
 
 TALKED = {
@@ -69,6 +79,15 @@ def test_reasoning_and_calls_are_read(frontend: Process, stream: bool) -> None:
         "tool_calls": [{"name": "get_time", "arguments": '{"zone": "Rome", "days": 3}'}],
         "finish_reason": "tool_calls",
     }
+
+
+def test_native_parsers_give_values_the_types_of_transformers(
+    frontend: Process, stack: Stack
+) -> None:
+    native = start_frontend(stack, "--postprocess-parsers", "native")
+    for server, zone in ((frontend, "5"), (native, 5)):
+        [call] = ask(server, "typed", stream=True).message["tool_calls"]
+        assert json.loads(call["arguments"]) == {"zone": zone, "days": 3}
 
 
 def test_an_expression_that_does_not_end_costs_its_own_request_only(frontend: Process) -> None:

@@ -62,7 +62,6 @@ def test_what_is_asked_of_a_frontend(installed, arguments, engines, backend, pro
         ["--dyn-chat-processor", "sglang"],  # which is not installed
         ["--dyn-chat-processor", "dynamo"],
         ["--dyn-chat-processor", "vllm", "--tokenizer-backend", "huggingface"],
-        ["--tokenizer-backend", "huggingface", "--postprocess-parsers", "native"],
         ["--tokenizer-backend", "sglang"],
     ],
 )
@@ -184,6 +183,7 @@ SERVED = [
     ({"tool_call_parser": "hermes", "reasoning_parser": "qwen3"}, None, "vllm sglang"),
     ({"tool_call_parser": "hermes", "postprocess_parsers": "linear"}, "huggingface", ""),
     ({"tool_call_parser": "my_own", "tool_parser_plugin": "my.py"}, "vllm", "vllm"),
+    ({"tool_call_parser": "template", "postprocess_parsers": "native"}, "huggingface", ""),
     ({"chat_template": str(TEMPLATE)}, "vllm", "vllm"),
     ({"chat_template": ""}, None, "vllm"),
 ]
@@ -192,6 +192,7 @@ REFUSED = [
     ({"tool_call_parser": "hemes"}, None, "", "--tool-call-parser 'hemes'.* mean hermes"),
     ({"tool_call_parser": "hemes"}, "python", "vllm", "--tool-call-parser 'hemes'.* mean hermes"),
     ({"reasoning_parser": "qwen33", "postprocess_parsers": "linear"}, None, "vllm", "mean qwen3"),
+    ({"postprocess_parsers": "native"}, "huggingface", "vllm", "only --tokenizer-backend vllm and"),
     ({"chat_template": "/nowhere/x.jinja"}, "huggingface", "vllm", "/nowhere/x.jinja cannot be re"),
     ({"chat_template": "nowhere.jinja"}, None, "sglang", "nowhere.jinja cannot be read"),
     ({"chat_template": "{{ text }}"}, "huggingface", "vllm", "cannot be read"),
