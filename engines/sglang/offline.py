@@ -75,7 +75,9 @@ class SglangBackend(Backend):
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
         check_names("SGLang", config.engine_args, list_arguments())
-        if self._takes_seeds and config.engine_args.get("device") == "cpu":
+        is_cpu = config.engine_args.get("device") == "cpu"
+        if self._takes_seeds and is_cpu and "attention_backend" not in config.engine_args:
+            # SGLang would take a GPU's, and fail when the weights are loaded.
             name = "engine_args.enable_deterministic_inference"
             raise OptionValueError.wrong(name, value=True, expected="false for the device 'cpu'")
         self.engine: Any = None

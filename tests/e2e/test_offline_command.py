@@ -22,6 +22,7 @@ SHORT = TRANSCRIPTS["cut_text"]
 MANY = 1500
 # With SGLang: a stop string, a limit, calls, one of them forced, a schema. `test_offline` has all.
 NAMES = ("stop_string", "cut_text", "tool_call", "named_choice", "json_schema_reasoning")
+SEEDS = range(8)
 TIMEOUT_S = 400
 
 
@@ -51,8 +52,8 @@ def write_batch(path: Path, rows: list[dict[str, object]]) -> Path:
     return path
 
 
-def read_numbers(answers: list[dict[str, Any]]) -> list[int]:
-    return sorted(int(answer["custom_id"].removeprefix("row-")) for answer in answers)
+def read_number(answer: dict[str, Any]) -> int:
+    return int(answer["custom_id"].removeprefix("row-"))
 
 
 def test_ctrl_c_lets_the_rows_finish_and_the_same_command_goes_on(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_ctrl_c_lets_the_rows_finish_and_the_same_command_goes_on(tmp_path: Path
     assert start(command, log).wait(TIMEOUT_S) == 0, log.read_text()[-4000:]
     answers = read_answers(output)
     assert answers[: len(first)] == first
-    assert read_numbers(answers) == list(range(1, 2 * MANY, 2))
+    assert sorted(map(read_number, answers)) == list(range(1, 2 * MANY, 2))
     texts = {answer["response"]["body"]["choices"][0]["message"]["content"] for answer in answers}
     assert texts == {SHORT["expect"]["content"]}
     said = log.read_text().splitlines()
@@ -89,13 +90,20 @@ def find_child(parent: int, name: bytes) -> int:
 
 
 def test_rows_of_each_kind_with_sglang(tmp_path: Path) -> None:
-    """The scheduler dies in the first run; SGLang would kill our process as well."""
+    """The scheduler dies in the first run; SGLang would kill our process as well.
+
+    Rows with one seed get one answer, wherever they are in the batch and in whichever run.
+    """
     rows = [batch_row(number, TRANSCRIPTS[name]) for number, name in enumerate(NAMES)]
     long = batch_row(len(NAMES), SHORT)
     long["body"] |= {"max_tokens": 500, "ignore_eos": True}
+    for number, seed in enumerate((*SEEDS, *reversed(SEEDS)), len(NAMES) + 1):
+        rows.append(batch_row(number, SHORT))
+        rows[-1]["body"] |= {"max_tokens": 24, "ignore_eos": True, "temperature": 1, "seed": seed}
     source, output = write_batch(tmp_path / "in.jsonl", [*rows, long]), tmp_path / "out.jsonl"
     log = tmp_path / "log"
-    command = build_engine_command("sglang", ARGUMENTS["sglang"], source, output)
+    arguments = {**ARGUMENTS["sglang"], "enable_deterministic_inference": True}
+    command = build_engine_command("sglang", arguments, source, output)
     process = start(command, log)
     while process.poll() is None and not (output.exists() and output.stat().st_size):
         time.sleep(0.05)
@@ -103,14 +111,15 @@ def test_rows_of_each_kind_with_sglang(tmp_path: Path) -> None:
     assert process.wait(10) == 1, log.read_text()[-4000:]
     assert "the engine died: SGLang's own messages are in the log above." in log.read_text()
     assert start(command, log).wait(TIMEOUT_S) == 0, log.read_text()[-4000:]
-    answers = read_answers(output)
-    assert read_numbers(answers) == list(range(len(NAMES) + 1))
-    [whole] = [each for each in answers if each["custom_id"] == long["custom_id"]]
-    answers.remove(whole)
+    answers = sorted(read_answers(output), key=read_number)
+    assert [*map(read_number, answers)] == [*range(len(rows) + 1)]
+    answers, whole, seeded = answers[: len(NAMES)], answers[len(NAMES)], answers[len(NAMES) + 1 :]
     assert whole["response"]["body"]["usage"]["completion_tokens"] == 500
-    for answer in answers:
+    drawn = [each["response"]["body"]["choices"][0]["message"]["content"] for each in seeded]
+    assert drawn == drawn[::-1]
+    assert len(set(drawn)) > len(SEEDS) // 2
+    for name, answer in zip(NAMES, answers, strict=True):
         [choice] = answer["response"]["body"]["choices"]
-        name = NAMES[int(answer["custom_id"].removeprefix("row-"))]
         expected = TRANSCRIPTS[name]["expect"]
         assert choice["finish_reason"] == expected["finish_reason"]
         assert choice["message"]["content"] == expected["content"]

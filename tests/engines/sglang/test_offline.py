@@ -74,7 +74,8 @@ def test_a_seed_that_sglang_would_ignore_is_refused(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_mode_for_seeds_is_refused_for_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SGLang's kernels for it need a GPU, which SGLang says once the weights are loaded."""
+    """SGLang would take a GPU's attention. It judges a named one itself."""
     arguments = {"enable_deterministic_inference": True, "device": "cpu"}
     with pytest.raises(OptionValueError, match="enable_deterministic_inference` must be false for"):
         start(monkeypatch, "sglang", arguments)
+    start(monkeypatch, "sglang", {**arguments, "attention_backend": "torch_native"})
