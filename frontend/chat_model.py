@@ -25,6 +25,7 @@ from ..engines.dynamo import types as dynamo
 from ..guided.call_policy import ReasoningTags, after_reasoning
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
 from ..postprocess.postprocessor import Postprocessor, starts_in_reasoning
+from ..postprocess.stop_tokens import take_stop_tokens
 from ..recording.recorder import Recorder, draw
 from ..recording.redaction import Redactor
 from ..tokenization.model_files import read_vocabulary_size
@@ -196,6 +197,10 @@ class ChatModel:
                     prepared.params = await self.turns.splice(
                         conversation, chat_request, prepared.preprocessed, prepared.params
                     )
+                if self._is_plain:
+                    prepared.params = take_stop_tokens(
+                        prepared.preprocessed, prepared.params, self._is_special
+                    )
                 if self.recorder is not None:
                     prepared.params = msgspec.structs.replace(prepared.params, draw=draw())
                 prepared.preprocessed.setdefault("extra_args", {})[KEY] = encode(prepared.params)
@@ -222,6 +227,10 @@ class ChatModel:
                     prepared = own
                     turns.forget(conversation)
             yield prepared
+
+    def _is_special(self, token_id: int) -> bool:
+        detokenizers, _ = self.local_factories()
+        return detokenizers.is_special(token_id)
 
     def _place_reasoning(self, prepared: Prepared) -> None:
         """Let the answer reason before its grammar.

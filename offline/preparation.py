@@ -160,6 +160,7 @@ class Preparation:
         self.backend = backend
         self.text = backend.open()
         self._detokenizers = detokenizers(self.text.tokenizer)
+        self._is_special = self._detokenizers.is_special
         self._vocabulary = read_vocabulary(self.text.tokenizer)
         model, revision = str(backend.config.model), backend.config.revision
         self.vocabulary_size = read_vocabulary_size(find_folder(model, revision))
@@ -199,16 +200,19 @@ class Preparation:
             parser_request,
             options.logprobs,
         )
+        client_stops = stops.tokens.keys() - set(self._find_eos(options))
+        engine_stops = [one for one in client_stops if not grammar or self._is_special(one)]
         return Row(
             index,
             request_id,
             prompt,
             resolve_sampling(options, self.text.generation_config),
             stops.max_new_tokens,
-            [*stops.tokens.keys() - set(self._find_eos(options))],
+            engine_stops,
             lambda: [Completion(number, setup, _watch(plugins)) for number in range(options.n)],
             grammar=grammar,
             lora=request.lora,
+            hides_stops=len(engine_stops) < len(client_stops),
         )
 
     def _build_stops(self, options: GenerationOptions, limit: int | None) -> StopPolicy:

@@ -151,8 +151,8 @@ class Choice:
     tokens: number of output tokens so far.
     pending: the kinds of the deltas that `take` would return, in order.
     finished: the choice gives no more deltas.
-    ended_early: the choice finished before the engine did (a stop string, one call too many), so
-        the engine must be stopped.
+    ended_early: the choice finished before the engine did (a stop string, a stop token that the
+        engine does not know, one call too many), so the engine must be stopped.
     calls: the outcome of each tool call; empty until the choice finishes.
     open_calls: the calls that no client may execute (`DeltaBuilder.open_calls`).
     """
@@ -166,6 +166,7 @@ class Choice:
         self._deltas = stages.deltas
         self._reads_runs = stages.reads_runs
         self._annotates = params.annotates_tokens
+        self._stop_token_ids = frozenset(params.stop_token_ids)
         self.pending: list[DeltaKind] = stages.deltas.pending
         self.tokens = 0
         self.finished = False
@@ -184,6 +185,20 @@ class Choice:
         Tokens after the finish are dropped: the engine may run ahead of our stop.
         Raises `ParserFailedError` if the parser raises and `on_error` is "fail".
         """
+        if self._stop_token_ids and (end := self._find_stop(chunk.token_ids)) is not None:
+            self._feed(chunk.end_at(end))
+            self.ended_early = chunk.finish_reason is None
+        else:
+            self._feed(chunk)
+
+    def _find_stop(self, token_ids: Sequence[int]) -> int | None:
+        first = max(self._params.min_tokens - self.tokens, 0)
+        for position in range(first, len(token_ids)):
+            if token_ids[position] in self._stop_token_ids:
+                return position
+        return None
+
+    def _feed(self, chunk: Chunk) -> None:
         token_ids = chunk.token_ids
         ends = chunk.finish_reason is not None
         start = self._take_run(token_ids[:-1] if ends else token_ids) if self._reads_runs else 0

@@ -35,6 +35,7 @@ from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import Kind, linear_parsers, uses_native
 from ..parsers.response_template import describing_name
 from ..postprocess.messages import KEY, PostprocessParams, WorkerCard, encode
+from ..postprocess.stop_tokens import take_stop_tokens
 from ..recording.recording import RecordedModel
 from ..tokenization import LazyTokenizer, set_tokenizer_config
 from ..tokenization import load as load_tokenizer
@@ -173,6 +174,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
         self._stock: WorkerPostprocessor | None = None  # for requests of stock frontends
         self._pool: PoolSupervisor | None = None
         self._discovery = DiscoveryEntry()
+        self._is_special: Callable[[int], bool]
 
     # The parts that differ between the engines.
 
@@ -231,6 +233,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
         is_native = uses_native(settings.parsers, settings.names)
         processes = settings.pool_processes(is_native=is_native)
         detokenizers = build_detokenizers(settings.detokenizer, type(self).__module__, tokenizer)
+        self._is_special = detokenizers.is_special
         if processes:
             self._pool = self._build_pool(processes, model.pool_arguments, own)
         model_on_record = RecordedModel(
@@ -341,6 +344,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
                     params = read_stock_params(request, context.id())
                 if params is None or postprocessor is None:
                     return push_or_pull(start(), response_sender)
+                params = take_stop_tokens(request, params, self._is_special)
                 token_ids = normalize_request_token_ids(request)["token_ids"] or []
                 check_params(params, len(token_ids))
             except (RequestError, ValueError, TypeError, KeyError) as error:

@@ -15,6 +15,7 @@ from ..base.errors import PoolAbsentError, RequestError
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
 from ..postprocess.messages import KEY, PostprocessParams
+from ..postprocess.stop_tokens import STOP_TOKENS
 
 logger = get_logger(__name__)
 
@@ -36,8 +37,7 @@ _NUMBERS: dict[str, dict[str, Range]] = {
     },
     "output_options": {"logprobs": (0, _MAX_U32), "prompt_logprobs": (0, _MAX_U32)},
 }
-# Stop tokens: the client's, and those of the model's own files.
-_STOP_TOKENS = ("stop_token_ids", "stop_token_ids_visible")
+# Those of the model's own files; `STOP_TOKENS` are the client's.
 _HIDDEN_STOP_TOKENS = "stop_token_ids_hidden"
 
 
@@ -56,7 +56,7 @@ def check_engine_fields(request: JsonObject, vocabulary_size: int | None) -> Non
     if (best_of := sampling.get("best_of")) is not None and best_of != (sampling.get("n") or 1):
         raise RequestError.wrong("best_of", best_of, "left out, or equal to `n`")
     stops = _read_object(request, "stop_conditions")
-    for field in _STOP_TOKENS:
+    for field in STOP_TOKENS:
         _check_token_ids(f"stop_conditions.{field}", stops.get(field), vocabulary_size)
     # A model's files may name tokens that the engine does not have. They are harmless unless the
     # engine has to suppress them.
@@ -86,6 +86,7 @@ def check_params(params: PostprocessParams, prompt_and_resumed: int) -> None:
     if not all(params.stop):
         raise RequestError(f"{KEY}.stop", "must not contain an empty string")
     _check_length("stop", "".join(params.stop), limits.MAX_STOP_CHARACTERS, "characters")
+    _check_token_ids(f"{KEY}.stop_token_ids", params.stop_token_ids, None)
     _check_length("parser.tools", parser.tools, limits.MAX_TOOLS, "tools")
     _check_length("response_id", params.response_id, limits.MAX_ID, "characters")
     _check_length("model", params.model, limits.MAX_ID, "characters")

@@ -345,7 +345,8 @@ class TurnKeeper:
 
         token_ids: of each choice, as `AnswerCollector` takes them.
         """
-        ends = {*preprocessed["eos_token_ids"], *preprocessed["stop_conditions"]["stop_token_ids"]}
+        stops = (*preprocessed["stop_conditions"]["stop_token_ids"], *params.stop_token_ids)
+        ends = {*preprocessed["eos_token_ids"], *stops}
         keep = functools.partial(self._keep, conversation, ends)
         if params.parser.include_reasoning:
             return AnswerCollector(token_ids, keep)

@@ -116,6 +116,17 @@ def test_stop_token_ids(client: Client, stream: bool) -> None:
 
 
 @STREAMED
+def test_a_stop_token_that_a_grammar_needs_ends_the_answer(client: Client, stream: bool) -> None:
+    """vLLM's grammar would offer the token and refuse it, and vLLM give the request up."""
+    transcript = TRANSCRIPTS["nested_arguments"]
+    [comma] = encode(",")
+    fields = {"tool_choice": "required", **options(stop_token_ids=[comma])}
+    response = client.ask(transcript, stream=stream, **fields)
+    assert (response.answer.finish_reason, response.stop_reason) == ("stop", comma)
+    assert not (response.answer.content or "").endswith("</tool_call>")
+
+
+@STREAMED
 def test_max_tokens_and_ignore_eos(client: Client, stream: bool) -> None:
     transcript = TRANSCRIPTS["plain_text"]
     wanted = len(encode(transcript["output"])) + 5

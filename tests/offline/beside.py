@@ -48,12 +48,6 @@ OPTIONS: list[dict[str, Any]] = [
 AT_ONCE = {"vllm": 4, "sglang": 1}
 ALONE = {"sglang": [("max_running_requests", AT_ONCE["sglang"])]}
 SHOWN = 8
-# back end -> rows whose difference has a reason.
-KNOWN = {
-    # xgrammar offers a stop token that the grammar needs, and refuses it: vLLM then gives the
-    # request up, and transformers ends the row there.
-    "hf": {"nested_arguments/12"},
-}
 
 
 def build_rows() -> dict[str, dict[str, Any]]:
@@ -154,14 +148,12 @@ def main() -> None:
             different = [
                 name for name in rows if compare(offline.get(name, {})) != compare(online[name])
             ]
-            known = KNOWN.get(backend, set())
-            differ += len({*different} - known)
+            differ += len(different)
             result = {
                 "server": given.server,
                 "backend": backend,
                 "rows": len(rows),
                 "equal": len(rows) - len(different),
-                "known": sorted(known & {*different}),
                 "refused": sum("choices" not in answer for answer in online.values()),
             }
             write(json.dumps(result))

@@ -138,6 +138,30 @@ def test_what_else_the_request_asks_for(
     assert result(model, cut(token_ids, cuts)) == result(model, every_token(token_ids))
 
 
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+@settings(runs_settings, max_examples=100)
+@given(data=st.data(), cuts=cuts, min_tokens=st.integers(0, 9))
+def test_a_stop_token_that_no_engine_knows(
+    vocabulary: str, data: st.DataObject, cuts: Collection[int], min_tokens: int
+) -> None:
+    """The answer is that of an engine that stops there, and the engine is stopped."""
+    name = data.draw(st.sampled_from(list(VOCABULARIES[vocabulary])))
+    model = choose_model(vocabulary, name)
+    token_ids = encode_output(model, VOCABULARIES[vocabulary][name].sample)
+    stop = data.draw(st.sampled_from(token_ids[:-1]))
+    ends = [at for at, one in enumerate(token_ids) if one == stop and at >= min_tokens]
+    *rest, last = every_token(token_ids[: ends[0] + 1] if ends else token_ids)
+    if ends:
+        last = msgspec.structs.replace(last, stop_reason=stop)
+    expected = result(model, [*rest, last])
+    fields = {"stop_token_ids": [stop], "min_tokens": min_tokens}
+    model = replace(model, params=msgspec.structs.replace(model.params, **fields))
+    chunks = cut(token_ids, cuts)
+    assert result(model, chunks) == expected
+    last_chunk = len(token_ids) - len(chunks[-1].token_ids)  # in which the engine itself ends
+    assert model.post.ended_early == bool(ends and ends[0] < last_chunk)
+
+
 JSON_CALLS = {
     "required": ("required", '[{"name": "add_note", "parameters": {"text": "Olé 👋"}}]'),
     "named": (

@@ -62,7 +62,7 @@ def test_any_stop_token_may_end_a_complete_answer_and_no_other(grammars):
 
 
 def test_xgrammar_offers_a_stop_token_that_it_refuses(grammars):
-    """Once this fails, its line in docs/upstream.md and `KNOWN` of `beside` can go."""
+    """Once this fails, its line in docs/upstream.md and `take_stop_tokens` can go."""
     import xgrammar
 
     [comma] = encode(",")

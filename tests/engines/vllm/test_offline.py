@@ -15,10 +15,12 @@ from tests.offline.batches import ask
 def params(monkeypatch):
     """Return what gives vLLM's parameters of the second choice of a request."""
 
-    def find(**options):
+    def find(fields=(), **options):
         engine, scripted = start(monkeypatch, "vllm")
         with engine:
-            engine.generate_text_batch([ask("Hi")], GenerationOptions(n=2, **options))
+            engine.generate_text_batch(
+                [ask("Hi", **dict(fields))], GenerationOptions(n=2, **options)
+            )
         return scripted.asked[1]
 
     return find
@@ -28,6 +30,9 @@ def test_vllm_gets_tokens_and_no_strings(params):
     found = params(stop=["x"], stop_token_ids=[7], temperature=0.5, top_k=-1, seed=3)
     assert (found.stop, found.detokenize) == ([], False)
     assert found.stop_token_ids == [7]
+    held = params({"guided_regex": "a,b"}, stop_token_ids=[7])
+    # xgrammar would refuse a stop token that the grammar needs.
+    assert (held.stop_token_ids, held.output_kind) == ([], RequestOutputKind.DELTA)
     assert (found.temperature, found.top_k, found.seed) == (0.5, 0, 4)
     assert found.output_kind == RequestOutputKind.DELTA
     assert params().output_kind == RequestOutputKind.FINAL_ONLY
