@@ -29,11 +29,8 @@ from tests.e2e.offline_batch import ARGUMENTS, ENVIRONMENT
 from tests.support import TINY_MODEL, write
 
 VICTIMS = {"ours": (True, False), "engine": (False, True), "both": (True, True)}
-# SGLang takes seeds only in its deterministic mode.
-ENGINE_ARGUMENTS = {
-    **ARGUMENTS,
-    "sglang": {**ARGUMENTS["sglang"], "enable_deterministic_inference": True},
-}
+# What lets a back end take seeds.
+SEEDED = {"sglang": [("enable_deterministic_inference", True)]}
 # A block of 256 inputs is embedded together.
 INPUTS = 16
 
@@ -60,7 +57,7 @@ def write_rows(path: Path, given: argparse.Namespace) -> Path:
 
 def build_command(given: argparse.Namespace, source: Path, output: Path) -> list[str]:
     arguments: dict[str, Any] = {
-        **ENGINE_ARGUMENTS[given.backend],
+        **ARGUMENTS[given.backend],
         **dict(given.engine_args),
     }
     flags = {
@@ -175,6 +172,7 @@ def main() -> None:
     parser.add_argument("--engine-args", type=parse_pair, action="append", default=[])
     parser.add_argument("--embeddings", action="store_true")
     given = parser.parse_args()
+    given.engine_args += SEEDED.get(given.backend, [])
     with tempfile.TemporaryDirectory() as folder:
         sys.exit(not run(given, Path(folder)))
 
