@@ -185,11 +185,20 @@ class Choice:
         Tokens after the finish are dropped: the engine may run ahead of our stop.
         Raises `ParserFailedError` if the parser raises and `on_error` is "fail".
         """
+        stops = False
         if self._stop_token_ids and (end := self._find_stop(chunk.token_ids)) is not None:
-            self._feed(chunk.end_at(end))
-            self.ended_early = chunk.finish_reason is None
-        else:
-            self._feed(chunk)
+            stops, chunk = chunk.finish_reason is None, chunk.end_at(end)
+        token_ids = chunk.token_ids
+        ends = chunk.finish_reason is not None
+        start = self._take_run(token_ids[:-1] if ends else token_ids) if self._reads_runs else 0
+        for position in range(start, len(token_ids)):
+            if self.finished:
+                break
+            self._take_token(chunk, position)
+        if ends and not self.finished:
+            self._end("", (), chunk)
+        if stops:
+            self.ended_early = True
 
     def _find_stop(self, token_ids: Sequence[int]) -> int | None:
         first = max(self._params.min_tokens - self.tokens, 0)
@@ -197,17 +206,6 @@ class Choice:
             if token_ids[position] in self._stop_token_ids:
                 return position
         return None
-
-    def _feed(self, chunk: Chunk) -> None:
-        token_ids = chunk.token_ids
-        ends = chunk.finish_reason is not None
-        start = self._take_run(token_ids[:-1] if ends else token_ids) if self._reads_runs else 0
-        for position in range(start, len(token_ids)):
-            if self.finished:
-                return
-            self._take_token(chunk, position)
-        if ends and not self.finished:
-            self._end("", (), chunk)
 
     @property
     def annotated(self) -> int:
