@@ -83,9 +83,6 @@ MAX_DEATHS = 2
 MAX_PRESENT = 3
 """processes: processes that die outside of its steps while serving it
 | the request goes on without its parser, or fails"""
-MAX_SLOW_STEPS = 2
-"""steps: steps of a choice at which it leaves its parser, each before the last one
-| the choice has no parser from the beginning"""
 MAX_START_DEATHS = 5
 """processes: processes that die before any has served | the worker does not start"""
 # A process does all its work in steps; between them it gives a sign of life every few moments.

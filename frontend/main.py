@@ -383,6 +383,18 @@ def check_port(config: FrontendConfig) -> None:
         ) from error
 
 
+def _check_native(names: ParserNames, backend: Backend | None) -> None:
+    """Raise `SetupError` unless something has native parsers of these names.
+
+    transformers, which reads a checkpoint's own description, is there for any back end.
+    """
+    if backend not in (None, *ENGINES) and DESCRIBED not in msgspec.structs.astuple(names):
+        raise SetupError(
+            f"{PARSERS_FLAG} native: only {BACKEND_FLAG} vllm and sglang provide an engine's own "
+            f"parsers; choose one of them, or leave {PARSERS_FLAG} out."
+        )
+
+
 def check_model_flags(flags: argparse.Namespace, backend: Backend | None) -> None:
     """Raise `SetupError` for a parser or a chat template with which no model could be served.
 
@@ -396,13 +408,8 @@ def check_model_flags(flags: argparse.Namespace, backend: Backend | None) -> Non
     if getattr(flags, "tool_parser_plugin", None) is None:
         kind = getattr(flags, "postprocess_parsers", "auto")
         names = ParserNames(flags.tool_call_parser or None, flags.reasoning_parser or None)
-        # transformers is there for any back end.
-        has_native = backend in (None, *ENGINES) or DESCRIBED in msgspec.structs.astuple(names)
-        if kind == "native" and not has_native:
-            raise SetupError(
-                f"{PARSERS_FLAG} native: only {BACKEND_FLAG} vllm and sglang provide an engine's "
-                f"own parsers; choose one of them, or leave {PARSERS_FLAG} out."
-            )
+        if kind == "native":
+            _check_native(names, backend)
         check_names(names, () if kind == "linear" else engines)
     if not (given := flags.chat_template):
         return

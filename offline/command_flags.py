@@ -119,6 +119,18 @@ class Command(NamedTuple):
     settings: JsonObject
 
 
+def _find_parsers(values: JsonObject) -> dict[str, str | None]:
+    """Return the names of the parsers that flags name. Raises `SetupError`."""
+    names = resolve_auto(
+        ParserNames(values["tool_call_parser"], values["reasoning_parser"]),
+        values["model"],
+        revision=values["revision"],
+        chat_template=values["chat_template"],
+        kind=values["postprocess_parsers"] or "auto",
+    )
+    return {"tool_call_parser": names.tool_call, "reasoning_parser": names.reasoning}
+
+
 def read_command(flags: Mapping[str, Any]) -> Command:
     """Return the command line of parsed flags. Raises `SetupError` for an invalid value."""
     # click gives a tuple for a flag that may be repeated, () if it is not given.
@@ -129,20 +141,7 @@ def read_command(flags: Mapping[str, Any]) -> Command:
     for name in ("engine_args", "lora", "chat_template_kwargs", "logit_bias"):
         values[name] = values[name] and dict(values[name])
     if values["tool_call_parser"] or values["reasoning_parser"]:
-        names = ParserNames(values["tool_call_parser"], values["reasoning_parser"])
-        template = values["chat_template"]
-        names = resolve_auto(
-            names,
-            values["model"],
-            revision=values["revision"],
-            chat_template=template,
-            kind=values["postprocess_parsers"] or "auto",
-        )
-        values |= {
-            "message": True,
-            "tool_call_parser": names.tool_call,
-            "reasoning_parser": names.reasoning,
-        }
+        values |= {"message": True, **_find_parsers(values)}
     vlm = _build(VlmPreprocessOptions, values)
     load = _build(ModelLoadConfig, values, vlm=vlm)
     options = _build(GenerationOptions, values)

@@ -44,6 +44,7 @@ class StopPolicy:
         end-of-sequence tokens.
     include: whether the text includes the string or token that ended it.
     max_new_tokens: None for no limit. min_tokens: nothing ends the answer before it has more.
+    hidden: those of the tokens that the engine does not get.
     """
 
     strings: Sequence[str] = ()
@@ -51,6 +52,7 @@ class StopPolicy:
     include: bool = False
     max_new_tokens: int | None = None
     min_tokens: int = 0
+    hidden: frozenset[int] = frozenset()
 
     def find_end(self, token_ids: Sequence[int], taken: int) -> tuple[int, str | None]:
         """Return how many of `token_ids` belong to the answer, and the finish_reason there.
@@ -162,8 +164,9 @@ class Completion:
 
     @property
     def needs_steps(self) -> bool:
-        """Whether the text may end the answer, so that tokens should be fed immediately."""
-        return bool(self._setup.stops.strings or self._watchers)
+        """Whether more than the engine knows may end the answer: it is fed each token at once."""
+        stops = self._setup.stops
+        return bool(stops.strings or stops.hidden or self._watchers)
 
     def feed(
         self,

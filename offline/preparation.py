@@ -6,6 +6,7 @@ The grammar of its answer follows the same checks and policy as in servers.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -190,7 +191,7 @@ class Preparation:
         grammar = self._build_grammar(read.guided, options, parser_request, prompt)
         if grammar is not None and grammar.json_calls:
             parser_request = msgspec.structs.replace(parser_request, json_calls=True)
-        stops = self._build_stops(options, self._limit_output(prompt, options))
+        stops = self._build_stops(options, self._limit_output(prompt, options), grammar)
         setup = CompletionSetup(
             request_id,
             self._detokenizers,
@@ -200,22 +201,22 @@ class Preparation:
             parser_request,
             options.logprobs,
         )
-        client_stops = stops.tokens.keys() - set(self._find_eos(options))
-        engine_stops = [one for one in client_stops if not grammar or self._is_special(one)]
         return Row(
             index,
             request_id,
             prompt,
             resolve_sampling(options, self.text.generation_config),
             stops.max_new_tokens,
-            engine_stops,
+            [*stops.tokens.keys() - stops.hidden - set(self._find_eos(options))],
             lambda: [Completion(number, setup, _watch(plugins)) for number in range(options.n)],
             grammar=grammar,
             lora=request.lora,
-            hides_stops=len(engine_stops) < len(client_stops),
         )
 
-    def _build_stops(self, options: GenerationOptions, limit: int | None) -> StopPolicy:
+    def _build_stops(
+        self, options: GenerationOptions, limit: int | None, grammar: Grammar | None
+    ) -> StopPolicy:
+        """Return what ends an answer; a grammar hides some of it, as `take_stop_tokens` does."""
         self._check_token_ids(options)
         strings, tokens = normalize_stops(
             options.stop_strings,
@@ -224,7 +225,9 @@ class Preparation:
             self._find_eos(options),
             hides_special=not options.message,
         )
-        return StopPolicy(strings, tokens, options.include_stop, limit, options.min_tokens)
+        own = tokens.keys() - set(self._find_eos(options)) if grammar else ()
+        hidden = frozenset(itertools.filterfalse(self._is_special, own))
+        return StopPolicy(strings, tokens, options.include_stop, limit, options.min_tokens, hidden)
 
     def _check_token_ids(self, options: GenerationOptions) -> None:
         """Raise `RowFailure` for a token that the model lacks, as servers do.

@@ -127,7 +127,6 @@ class Row:
     completions: one per choice, made by `build_completions`; a back end feeds them.
     error: of a row that could not be prepared, or failed in the back end.
     grammar: constrains the answer; None for no constraint. lora: the adapter's name, or None.
-    stop_token_ids: those that the engine gets; hides_stops: there are others.
     """
 
     index: int
@@ -140,7 +139,6 @@ class Row:
     error: RowError | None = None
     grammar: Grammar | None = None
     lora: str | None = None
-    hides_stops: bool = False
 
     def __post_init__(self) -> None:
         self.restart()
@@ -161,8 +159,8 @@ class Row:
 
     @property
     def needs_steps(self) -> bool:
-        """Whether its text, or a stop token, may end the answer before the engine does."""
-        return self.hides_stops or self.completions[0].needs_steps
+        """Whether its text may end the answer before the engine does."""
+        return self.completions[0].needs_steps
 
     def result(self, backend: str) -> GenerationResult:
         """Return the result of the row, which must have finished or failed."""

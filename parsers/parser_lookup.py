@@ -16,7 +16,7 @@ from ..base.log import get_logger
 from .base import ParserNames
 from .format import Format
 from .linear_parsers import LinearParsers, Vocabulary
-from .response_template import NATIVE_PREFIX, PREFIX, find_table
+from .response_template import PREFIX, find_table, wants_native
 
 Kind = Literal["auto", "linear", "native"]
 ENTRY_POINTS = "backedge.formats"
@@ -124,14 +124,12 @@ def uses_native(kind: Kind, names: ParserNames) -> bool:
         ones.
     Raises `UnknownParserError` if `kind` is "linear" and a name has no linear parser.
     """
-    if kind == "native":
+    if kind == "native" or (kind == "auto" and wants_native(names)):
         return True
     for flag, name, find in (
         (TOOL_CALL_FLAG, names.tool_call, tool_format),
         (REASONING_FLAG, names.reasoning, reasoning_format),
     ):
-        if name and kind == "auto" and name.startswith(NATIVE_PREFIX):
-            return True
         if name and find(name) is None:
             if kind == "auto":
                 return True

@@ -34,7 +34,7 @@ from .literal_patterns import (
 # The name of parsers that a description makes; the rest of the name is the description.
 DESCRIBED = "template"
 PREFIX = f"{DESCRIBED}:"
-# Of those whose values are to be transformers' own.
+# The same where the values are to be transformers' own.
 NATIVE_PREFIX = f"{PREFIX}native:"
 REASONING_FIELDS = frozenset({"thinking", "reasoning", "reasoning_content"})
 CONTENT, CALLS = "content", "tool_calls"
@@ -101,7 +101,8 @@ def name_native(name: str) -> str:
 
 def wants_native(names: ParserNames) -> bool:
     """Return whether the values of these parsers are to be transformers' own."""
-    return describing_name(names).startswith(NATIVE_PREFIX)
+    given = msgspec.structs.astuple(names)
+    return any(name is not None and name.startswith(NATIVE_PREFIX) for name in given)
 
 
 def read_text(name: str) -> str:

@@ -7,6 +7,7 @@ Special tokens are no text of a grammar, so engines end at them as ever.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import msgspec
@@ -25,11 +26,11 @@ def take_stop_tokens(
 
     request: Dynamo's `PreprocessedRequest`, checked. is_special: whether a token is no text.
     """
-    stops, sampling = request.get("stop_conditions") or {}, request.get("sampling_options") or {}
-    given = [field for field in STOP_TOKENS if stops.get(field)]
-    if not given or not sampling.get("guided_decoding"):
+    stops = request.get("stop_conditions") or {}
+    given = {field: stops[field] for field in STOP_TOKENS if stops.get(field)}
+    if not given or not (request.get("sampling_options") or {}).get("guided_decoding"):
         return params
-    taken = [token_id for field in given for token_id in stops[field] if not is_special(token_id)]
-    left = {field: [one for one in stops[field] if is_special(one)] for field in given}
-    request["stop_conditions"] = {**stops, **left}
+    kept = {field: [*filter(is_special, token_ids)] for field, token_ids in given.items()}
+    request["stop_conditions"] = {**stops, **kept}
+    taken = [*itertools.filterfalse(is_special, itertools.chain(*given.values()))]
     return msgspec.structs.replace(params, stop_token_ids=taken)

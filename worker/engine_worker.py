@@ -344,13 +344,12 @@ class Worker(abc.ABC, Generic[HandlerT]):
                     params = read_stock_params(request, context.id())
                 if params is None or postprocessor is None:
                     return push_or_pull(start(), response_sender)
-                params = take_stop_tokens(request, params, self._is_special)
                 token_ids = normalize_request_token_ids(request)["token_ids"] or []
+                params = take_stop_tokens(request, params, self._is_special)
                 check_params(params, len(token_ids))
             except (RequestError, ValueError, TypeError, KeyError) as error:
                 return push_or_pull(refuse(error), response_sender)
-            prompt = token_ids[: params.prompt_length]
-            is_stock = postprocessor is self._stock
+            prompt, is_stock = token_ids[: params.prompt_length], postprocessor is self._stock
             call = GenerateCall(start, handler, request, context, params, prompt, is_stock)
             outputs, handle = self.run(call)
             return postprocessor.stream(

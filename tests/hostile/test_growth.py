@@ -31,7 +31,7 @@ ELSEWHERE: dict[str, str] = {
         frontend/prompt_queue:_run_forever frontend/teardown:_poll
         frontend/teardown:find_closing""",
     "chunks as they come": """frontend/factory:generator
-        frontend/response/worker_stream:read_and_record""",
+        frontend/response/worker_stream:read_and_record postprocess/choice:_find_stop""",
     "a request's choices and what its worker has not sent": """
         postprocess/chunk_scheduler:__init__ postprocess/chunk_scheduler:_set_due
         postprocess/chunk_scheduler:_take postprocess/chunk_scheduler:flush

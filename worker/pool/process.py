@@ -287,12 +287,5 @@ class _Request:
             self.scheduler.forget(index)
         for disabled in self._disabled:
             if disabled.chunks == self.chunks:
-                self._end_catching_up(disabled.index)
                 error = ParserDisabledError(disabled.reason)
                 self.scheduler.degrade(disabled.index, error, time.monotonic())
-
-    def _end_catching_up(self, index: int) -> None:
-        """Go on with what the parser of a choice holds back: the client has none of it yet."""
-        if self.chunks_by_choice[index] < self._seen[index]:
-            self.scheduler.forget(index)
-            self._seen[index] = self.chunks_by_choice[index]

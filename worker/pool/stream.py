@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from typing_extensions import override
 
 from ...base.errors import ParserFailedError, PoolAbsentError, ProtocolError
-from ...base.limits import MAX_BACKLOG, MAX_SLOW_STEPS
+from ...base.limits import MAX_BACKLOG
 from ...postprocess.chunk_scheduler import MergeDelays, ScheduledChunk, engine_wait_s
 from ...postprocess.messages import Chunk, PostprocessParams, encode
 from ..backend import RequestStream
@@ -213,25 +213,22 @@ class PooledStream(RequestStream):
         """Stop using parsers when the request restarts; return False if it uses none by then.
 
         chunks: number processed before the guilty step; its choice stops using its parser there.
-            A step before it may be the next one that takes too long, when it is repeated.
             None if no step is known: each choice stops after the last chunk that the client has
             got. If that did not help, the restarted request has no parser from the beginning,
             which may lose the text that its parser held back.
         """
         self.deaths = self.present = 0
-        if any(not disabled.chunks for disabled in self.disabled):
-            return False
         if chunks is None:
             left = {index: self._count_seen(index) for index in range(self.params.n)}
-            for disabled in self.disabled:
-                left.pop(disabled.index, None)
         else:
-            index = self._feeds[chunks].chunk.index if chunks < len(self._feeds) else 0
-            known = [disabled.chunks for disabled in self.disabled if disabled.index == index]
-            is_earlier = len(known) < MAX_SLOW_STEPS and chunks < min(known, default=inf)
-            left = {index: chunks} if is_earlier else {}
+            left = {self._feeds[chunks].chunk.index if chunks < len(self._feeds) else 0: chunks}
+        for disabled in self.disabled:
+            left.pop(disabled.index, None)
+            if not disabled.chunks:
+                return False
         self.disabled += [
-            messages.DisableParser(index, at, reason) for index, at in (left or {0: 0}).items()
+            messages.DisableParser(index, count, reason)
+            for index, count in (left or {0: 0}).items()
         ]
         return True
 

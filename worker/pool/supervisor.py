@@ -335,9 +335,10 @@ class PoolSupervisor(PostprocessBackend):
         step: the running one; None if outside of any.
         It also fails if it has no parser any more: then the parser is not the cause.
         """
-        chunks = None if step is None else step.chunks
-        # The process had no time to report the chunks before the step.
-        stream.processed = max(stream.processed, chunks or 0)
+        chunks = None
+        if step is not None:
+            # The process had no time to report the chunks before the step.
+            chunks = stream.processed = max(stream.processed, step.chunks)
         failure = ParserFailedError(
             self.parsers_name, stream.params.response_id, stream.position, reason
         )

@@ -166,13 +166,6 @@ def test_a_disabled_parser_is_left_where_the_message_says(process):
     assert failures(told) == [], "the main process has reported it"
 
 
-def test_what_a_disabled_parser_has_held_back_is_no_client_s_yet(process):
-    """The client has got the count of three tokens, and no text of them."""
-    disabled = [messages.DisableParser(0, 2, "slow")]
-    moved = open_request(1, BROKEN, processed=3, seen=3, disabled=disabled)
-    assert text(process("degrade").run(moved, *feeds(1)), 1) == "one, two, three, four"
-
-
 def test_a_closed_request_is_forgotten(process):
     served = process()
     assert served.run(open_request(1, FINE), *feeds(1), messages.Close(1)) == []
