@@ -23,6 +23,13 @@ MANY = 1500
 # With SGLang: a stop string, a limit, calls, one of them forced, a schema. `test_offline` has all.
 NAMES = ("stop_string", "cut_text", "tool_call", "named_choice", "json_schema_reasoning")
 SEEDS = range(8)
+# The model knows no answer to it.
+DRAWN = {
+    "messages": [{"role": "user", "content": "Say 12"}],
+    "max_tokens": 24,
+    "ignore_eos": True,
+    "temperature": 1.5,
+}
 TIMEOUT_S = 400
 
 
@@ -99,7 +106,7 @@ def test_rows_of_each_kind_with_sglang(tmp_path: Path) -> None:
     long["body"] |= {"max_tokens": 500, "ignore_eos": True}
     for number, seed in enumerate((*SEEDS, *reversed(SEEDS)), len(NAMES) + 1):
         rows.append(batch_row(number, SHORT))
-        rows[-1]["body"] |= {"max_tokens": 24, "ignore_eos": True, "temperature": 1, "seed": seed}
+        rows[-1]["body"] |= {**DRAWN, "seed": seed}
     source, output = write_batch(tmp_path / "in.jsonl", [*rows, long]), tmp_path / "out.jsonl"
     log = tmp_path / "log"
     arguments = {**ARGUMENTS["sglang"], "enable_deterministic_inference": True}
