@@ -145,7 +145,7 @@ class DescribedParser(StreamParser):
         }
         # The text between two texts of a field.
         self._joins = {name: field.get("join") or "" for name, field in fields.items()}
-        self._shown = set[str]()  # fields that have had text
+        self._spaces = dict[str, str]()  # after the last text of each field that has had one
         # Where a text so far ends, `\b` finds a boundary after a word alone.
         self._ends_in_word = any("\\b" in str(field) for field in fields.values())
         self._waiting = ""
@@ -160,7 +160,7 @@ class DescribedParser(StreamParser):
         self._calls = SentCalls()
         self._is_native = wants_native(names)
         self._region: str | None = None
-        self._body = self._space = ""
+        self._body = ""
         self._is_plain, self._is_between = False, True
         list(self._read(parser.initial_events))
         self._count = ReasoningCount(frozenset(), in_reasoning=self._reasons)
@@ -251,7 +251,7 @@ class DescribedParser(StreamParser):
         for event in found:
             match event:
                 case {"type": "region_open", "field": field}:
-                    self._region, self._body, self._space = field, "", ""
+                    self._region, self._body = field, ""
                     self._is_between = False
                 case {"type": "region_chunk", "text": text}:
                     yield from self._show(text)
@@ -261,16 +261,18 @@ class DescribedParser(StreamParser):
                     self._region, self._is_between = None, True
 
     def _show(self, text: str) -> Iterator[Event]:
-        """Yield text of the open field, without white space around it."""
-        kind = self._kinds.get(self._region or "")
-        if kind is not None and self._region not in self._kept:
-            text = self._space + text if self._body else text.lstrip()
+        """Yield text of the open field, without white space around all of the field's texts."""
+        region = self._region or ""
+        kind, before = self._kinds.get(region), self._spaces.get(region)
+        join = self._joins.get(region, "") if not self._body and before is not None else ""
+        if kind is not None and region not in self._kept:
+            text = text.lstrip() if before is None or join else before + text
             shown = text.rstrip()
-            self._space, text = text[len(shown) :], shown
+            if shown or before is not None:
+                self._spaces[region] = text[len(shown) :]
+            text = shown
         if kind is not None and text:
-            region = self._region or ""
-            join = self._joins.get(region, "") if not self._body and region in self._shown else ""
-            self._shown.add(region)
+            self._spaces.setdefault(region, "")
             yield kind(join + text)
         self._body += text
 

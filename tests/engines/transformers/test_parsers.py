@@ -158,6 +158,13 @@ def test_a_name_that_asks_for_native_values() -> None:
     assert not wants_native(ParserNames(name_description({**MADE_UP, "native": True})))
 
 
+@pytest.mark.parametrize("size", [1, 3, 99])
+def test_white_space_between_two_texts_is_kept(size: int) -> None:
+    answer = "<|say|> A moment. <|hush|><|act|>get_time<|with|>days: 3<|hush|><|say|>More. <|hush|>"
+    found = read(build(), [answer[at : at + size] for at in range(0, len(answer), size)])
+    assert found.content == "A moment. More."
+
+
 def test_a_call_that_cannot_be_read_is_text() -> None:
     calls = {**LINES, "content": "json"}
     broken = ANSWER.replace("zone: Rome\ndays: 3", '{"zone" 3')
