@@ -161,7 +161,6 @@ class Preparation:
         self.backend = backend
         self.text = backend.open()
         self._detokenizers = detokenizers(self.text.tokenizer)
-        self._is_special = self._detokenizers.is_special
         self._vocabulary = read_vocabulary(self.text.tokenizer)
         model, revision = str(backend.config.model), backend.config.revision
         self.vocabulary_size = read_vocabulary_size(find_folder(model, revision))
@@ -226,7 +225,7 @@ class Preparation:
             hides_special=not options.message,
         )
         own = tokens.keys() - set(self._find_eos(options)) if grammar else ()
-        hidden = frozenset(itertools.filterfalse(self._is_special, own))
+        hidden = frozenset(itertools.filterfalse(self._detokenizers.is_special, own))
         return StopPolicy(strings, tokens, options.include_stop, limit, options.min_tokens, hidden)
 
     def _check_token_ids(self, options: GenerationOptions) -> None:

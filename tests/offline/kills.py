@@ -56,10 +56,7 @@ def write_rows(path: Path, given: argparse.Namespace) -> Path:
 
 
 def build_command(given: argparse.Namespace, source: Path, output: Path) -> list[str]:
-    arguments: dict[str, Any] = {
-        **ARGUMENTS[given.backend],
-        **dict(given.engine_args),
-    }
+    arguments: dict[str, Any] = {**ARGUMENTS[given.backend], **dict(given.engine_args)}
     flags = {
         "--model": given.model,
         "--backend": given.backend,
@@ -172,7 +169,8 @@ def main() -> None:
     parser.add_argument("--engine-args", type=parse_pair, action="append", default=[])
     parser.add_argument("--embeddings", action="store_true")
     given = parser.parse_args()
-    given.engine_args += SEEDED.get(given.backend, [])
+    if not given.embeddings:
+        given.engine_args += SEEDED.get(given.backend, [])
     with tempfile.TemporaryDirectory() as folder:
         sys.exit(not run(given, Path(folder)))
 
