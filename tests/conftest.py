@@ -86,6 +86,17 @@ def find_engines(path: Path) -> set[str]:
 
 
 @pytest.fixture
+def bounded_templates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have transformers compile chat templates with limits until the test ends."""
+    from backedge.templates.transformers_tokenizers import bound_templates
+    from transformers.utils import chat_template_utils
+
+    name = "_compile_jinja_template"
+    monkeypatch.setattr(chat_template_utils, name, getattr(chat_template_utils, name))
+    bound_templates()
+
+
+@pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Return what has only some engines be installed; it takes their names with spaces between."""
     # Late: the environment of tests/clients has no Backedge.

@@ -9,12 +9,10 @@ from backedge.base.errors import RequestError, SetupError
 from backedge.templates.chat_template import compile_template
 from backedge.templates.transformers_tokenizers import (
     BoundedTokenizer,
-    bound_templates,
     check_template,
 )
 from backedge.tokenization.prompt_encoder import PromptLimit
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer
-from transformers.utils import chat_template_utils
 
 from tests.support import TINY_MODEL
 
@@ -22,13 +20,7 @@ MESSAGES = [{"role": "user", "content": "hi"}]
 
 
 @pytest.fixture
-def tokenizer(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(
-        chat_template_utils,
-        "_compile_jinja_template",
-        chat_template_utils._compile_jinja_template,
-    )
-    bound_templates()
+def tokenizer(bounded_templates: None) -> Any:
     return get_tokenizer(str(TINY_MODEL))
 
 

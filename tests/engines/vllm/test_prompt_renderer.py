@@ -17,6 +17,7 @@ from vllm.config import ModelConfig
 
 from tests.support import TINY_MODEL, encode
 
+pytestmark = pytest.mark.usefixtures("bounded_templates")
 MESSAGES = [{"role": "user", "content": "hi"}]
 
 
