@@ -66,7 +66,6 @@ def fetch(url: str, body: bytes | None = None) -> Answer:
         # A timeout of the socket starts anew with each byte, and none bounds a name server.
         answer = call_within(patience.left_s, partial(_read, url, body))
     except CallTimeoutError as error:
-        patience.left_s = 0.0
         told = f"{url} has not answered completely within {patience.seconds:g} s"
         raise SetupError(f"{told}, with all that was asked before.") from error
     except (OSError, ValueError, HTTPException) as error:

@@ -225,6 +225,16 @@ class Choice:
         """Return the time spent in each stage since the last call, if it is measured."""
         return self._stages.clock.take(self.tokens)
 
+    @property
+    def unshown(self) -> int:
+        """Number of characters that the parser was fed and that are in no delta yet."""
+        return 0 if self.finished else self._stages.fallback.unshown
+
+    def show(self, text: str) -> None:
+        """Add `text` to the deltas, as content of tokens that `take` has returned."""
+        if text and not self.finished:
+            self._write([Content(text)])
+
     def degrade(self, error: Exception) -> None:
         """Continue without the parser, as if it had raised `error`.
 

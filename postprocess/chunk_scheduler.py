@@ -176,9 +176,24 @@ class ChunkScheduler:
         self.postprocessor.degrade(index, error)
         self._set_due(self._next[index], now, 0.0)
 
-    def forget(self, index: int) -> None:
-        """Drop the next chunk of a choice: another process has already sent it to the client."""
-        self._take(index, self._next[index], 0.0)
+    def unshown(self, index: int) -> int:
+        """Return how many characters of a choice's sent tokens wait for a later chunk.
+
+        Without a stream all do, so a process that repeats them has them as well.
+        """
+        is_own_text = self._params.stream and not self._params.parser.reads_forced_json
+        return self.postprocessor.choices[index].unshown if is_own_text else 0
+
+    def forget(self, index: int, unshown: str = "") -> None:
+        """Drop the next chunk of a choice: another process has already sent it to the client.
+
+        unshown: the text of its tokens that the other process had not sent.
+        """
+        following = self._next[index]
+        self._take(index, following, 0.0)
+        following.choice.show(unshown)
+        if following.choice.pending:
+            self._set_due(following, following.since, 0.0)
         self.due = min([chunk.due for chunk in self._next])
 
     def take(self, now: float) -> list[ScheduledChunk]:

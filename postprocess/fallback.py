@@ -10,7 +10,7 @@ from typing_extensions import override
 from ..base.errors import ParserFailedError
 from ..base.limits import MAX_HELD_CHARACTERS
 from ..parsers.base import ParserFactory, ParserRequest, ParserWrapper
-from ..parsers.events import Content, Event
+from ..parsers.events import Content, Event, Reasoning
 from ..parsers.forced_calls import wrap_forced_calls
 from ..parsers.held_back import HeldText, hold_pieces
 from ..parsers.passthrough import PassthroughParser
@@ -26,8 +26,8 @@ class HeldTooMuchError(Exception):
 class FallbackParser(ParserWrapper):
     """Feeds a parser until it raises; after that, the raw text is content.
 
-    The text since the parser's last event also becomes content, markers included, so the
-    client gets all that the model wrote.
+    The text that no event has shown also becomes content, markers included, so the client gets
+    all that the model wrote.
 
     on_error: with "fail", the method in which the parser raised raises `ParserFailedError`.
     report: called once, with the failure.
@@ -56,6 +56,7 @@ class FallbackParser(ParserWrapper):
             self._inner = wrap_forced_calls(parsers(request, prompt_token_ids), request)
         except BaseException as error:  # noqa: BLE001 - a parser is third-party code
             self._fail(error)
+        self._is_opaque = self._inner.held is None
 
     @property
     @override
@@ -80,6 +81,14 @@ class FallbackParser(ParserWrapper):
             return hold_pieces("native parser", reversed(self._held), self._held_characters)
         return held
 
+    @property
+    def unshown(self) -> int:
+        """Number of the last characters fed that no event has shown."""
+        if self.failed:
+            return 0
+        held = self._inner.held
+        return self._held_characters if held is None else sum(each.length for each in held)
+
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:
         return self.failed or self._inner.reads_together(token_ids)
@@ -96,6 +105,9 @@ class FallbackParser(ParserWrapper):
         if not events:
             if text:
                 return self._hold(text)
+        elif self._is_opaque:
+            rest = _find_rest("".join(self._held) + text, events[-1])
+            self._held, self._held_characters = [rest], len(rest)
         elif self._held:
             self._held.clear()
             self._held_characters = 0
@@ -141,6 +153,17 @@ class FallbackParser(ParserWrapper):
         self._report(failure)
         if self._on_error == "fail":
             raise failure from error
+
+
+def _find_rest(text: str, last: Event) -> str:
+    """Return what follows in `text` after that of its last event.
+
+    An event of a call may spell its text otherwise, so nothing follows it.
+    """
+    if not isinstance(last, Content | Reasoning):
+        return ""
+    _, shown, rest = text.rpartition(last.text)
+    return rest if shown else ""
 
 
 def _content(text: str) -> list[Event]:

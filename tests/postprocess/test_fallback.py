@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 
 class Parser:
-    """Answers each text by itself; holds back what begins with "_", raises at "!"."""
+    """Holds back what begins with "_", and the end of a text after "<"; raises at "!"."""
 
-    token_aligned, in_reasoning, reasoning_tokens, dropped_calls = True, True, 3, 0
+    token_aligned, in_reasoning, reasoning_tokens, dropped_calls, held = True, True, 3, 0, None
+
+    def __init__(self):
+        self.kept = ""
 
     def reads_together(self, token_ids):
         return False
@@ -21,10 +24,11 @@ class Parser:
     def feed(self, text, token_ids=()):
         if text == "!":
             raise ValueError("broken")
-        self.held = getattr(self, "held", "") + text
+        self.kept += text
         if text.startswith("_"):
             return []
-        text, self.held = self.held, ""
+        text, begun, rest = self.kept.partition("<")
+        self.kept = begun + rest
         return [Content(text)] if text else []
 
     def finish(self, text="", token_ids=(), *, cut=False):
@@ -55,7 +59,10 @@ def build_fallback(on_error="degrade", **options):
     return parser, failures
 
 
-@given(st.lists(st.sampled_from(["a", "_b", "", "!"]), max_size=8), st.sampled_from(["", "c", "?"]))
+@given(
+    st.lists(st.sampled_from(["a", "_b", "c<d", "", "!"]), max_size=8),
+    st.sampled_from(["", "e", "?"]),
+)
 def test_no_text_is_lost(texts, last):
     parser, failures = build_fallback()
     events = [event for text in texts for event in parser.feed(text, (1,))]

@@ -10,7 +10,7 @@ SPECIAL = 7
 
 
 class Scripted:
-    token_aligned, in_reasoning, reasoning_tokens, dropped_calls = True, False, 0, 0
+    token_aligned, in_reasoning, reasoning_tokens, dropped_calls, held = True, False, 0, 0, None
 
     def __init__(self, events):
         self.events = events

@@ -21,7 +21,7 @@ class Parsers:
 
 
 class Parser:
-    token_aligned, in_reasoning, reasoning_tokens, dropped_calls = True, True, 0, 0
+    token_aligned, in_reasoning, reasoning_tokens, dropped_calls, held = True, True, 0, 0, None
 
     def __init__(self, content):
         self.content = content

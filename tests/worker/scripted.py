@@ -207,7 +207,7 @@ class BrokenParsers:
 
 
 class BrokenParser:
-    token_aligned, in_reasoning, reasoning_tokens, dropped_calls = True, False, 0, 0
+    token_aligned, in_reasoning, reasoning_tokens, dropped_calls, held = True, False, 0, 0, None
     fed = 0
 
     def reads_together(self, token_ids):

@@ -248,6 +248,7 @@ class RaisesAt:
             in_reasoning=False,
             reasoning_tokens=0,
             dropped_calls=0,
+            held=None,
             reads_together=lambda token_ids: len(token_ids) == 1,
             feed=feed_or_raise,
             finish=parser.finish,

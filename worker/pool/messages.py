@@ -26,6 +26,8 @@ class OpenRequest(msgspec.Struct, tag=True, array_like=True):
     token_ids: the request's, as for `PostprocessBackend.start`.
     processed: number of chunks to come that another process has already processed.
     seen: number of these whose deltas the client has got, by choice.
+    unshown: number of their last characters that the client has not got, by choice; only a
+        request that has no parser from its beginning needs it.
     disabled: where to stop using parsers.
     measure: whether to measure the time of each stage.
     """
@@ -35,6 +37,7 @@ class OpenRequest(msgspec.Struct, tag=True, array_like=True):
     token_ids: list[int]
     processed: int
     seen: list[int]
+    unshown: list[int]
     disabled: list[DisableParser]
     measure: bool
 
@@ -84,10 +87,15 @@ class Progress(msgspec.Struct, tag=True, array_like=True):
 
 
 class Result(msgspec.Struct, tag=True, array_like=True):
-    """A chunk for the client. chunks: number of its choice's chunks processed for it."""
+    """A chunk for the client.
+
+    chunks: number of its choice's chunks processed for it. unshown: number of their last
+        characters that are in no delta yet.
+    """
 
     key: int
     chunks: int
+    unshown: int
     scheduled: ScheduledChunk
 
 

@@ -6,14 +6,17 @@ import contextlib
 import resource
 import time
 from collections import deque
+from collections.abc import Sequence
 from math import ceil, inf
 from pathlib import Path
 
 import zmq
+from typing_extensions import override
 
 from ...base.errors import ParserFailedError, ProtocolError
-from ...parsers.base import ParserFactory
-from ...parsers.passthrough import PassthroughParsers
+from ...parsers.base import ParserFactory, ParserRequest
+from ...parsers.events import Event
+from ...parsers.passthrough import PassthroughParser
 from ...postprocess.chunk_scheduler import ChunkScheduler
 from ...postprocess.fallback import Report
 from ...postprocess.messages import PostprocessParams, decode
@@ -158,9 +161,10 @@ class PoolProcess:
     def _open(self, message: messages.OpenRequest) -> None:
         # A parser that killed its process in the first step might also do so when it is built.
         is_plain = any(not disabled.chunks for disabled in message.disabled)
+        plain = PlainParsers(self._parsers) if is_plain else None
         backend = InlineBackend(
             self._detokenizers,
-            PassthroughParsers() if is_plain else self._parsers,
+            plain or self._parsers,
             self._settings.delays,
             self._settings.on_error,
             self._report(message),
@@ -178,7 +182,7 @@ class PoolProcess:
             return
         finally:
             self._monitor.end()
-        self._requests[message.key] = _Request(message, params.n, scheduler)
+        self._requests[message.key] = _Request(message, params.n, scheduler, plain)
 
     def _report(self, message: messages.OpenRequest) -> Report:
         """Return the callback for a parser that raises, if the request survives it.
@@ -254,13 +258,63 @@ class PoolProcess:
     def _take_due(self, request: _Request, now: float) -> None:
         for scheduled in request.scheduler.take(now):
             chunks = request.chunks_by_choice[scheduled.index]
-            self._answers.append(messages.Result(request.key, chunks, scheduled))
+            unshown = request.scheduler.unshown(scheduled.index)
+            self._answers.append(messages.Result(request.key, chunks, unshown, scheduled))
+
+
+class PlainParser(PassthroughParser):
+    """Passes on what it is fed, and keeps it until it is asked for its end."""
+
+    def __init__(self) -> None:
+        self._kept: list[str] | None = []
+
+    @override
+    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        if self._kept is not None:
+            self._kept.append(text)
+        return super().feed(text, token_ids)
+
+    def take_last(self, characters: int) -> str:
+        """Return the last `characters` that it was fed; it keeps nothing from now on."""
+        kept, self._kept = "".join(self._kept or ()), None
+        return kept[max(0, len(kept) - characters) :]
+
+
+class PlainParsers(ParserFactory):
+    """Builds the parsers of a request that must do without `parsers`; they read the same text.
+
+    built: by choice.
+    """
+
+    def __init__(self, parsers: ParserFactory) -> None:
+        self._parsers = parsers
+        self.name = parsers.name
+        self.breaks_before_calls = parsers.breaks_before_calls
+        self.built: list[PlainParser] = []
+
+    @override
+    def shows_special_tokens(self, request: ParserRequest) -> bool:
+        return self._parsers.shows_special_tokens(request)
+
+    @override
+    def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> PlainParser:
+        self.built.append(PlainParser())
+        return self.built[-1]
 
 
 class _Request:
-    """A request of this process. chunks: processed so far, of all choices."""
+    """A request of this process. chunks: processed so far, of all choices.
 
-    def __init__(self, message: messages.OpenRequest, n: int, scheduler: ChunkScheduler) -> None:
+    plain: its parsers, if it has none from its beginning.
+    """
+
+    def __init__(
+        self,
+        message: messages.OpenRequest,
+        n: int,
+        scheduler: ChunkScheduler,
+        plain: PlainParsers | None,
+    ) -> None:
         self.key = message.key
         self.scheduler = scheduler
         self.queue: deque[messages.Feed] = deque()
@@ -268,6 +322,8 @@ class _Request:
         self.chunks = 0
         self.chunks_by_choice = [0] * n
         self._seen = message.seen
+        self._unshown = message.unshown
+        self._plain = plain
         self._disabled = message.disabled
 
     @property
@@ -284,8 +340,14 @@ class _Request:
         self.chunks += 1
         self.chunks_by_choice[index] += 1
         if self.chunks_by_choice[index] == self._seen[index]:
-            self.scheduler.forget(index)
+            self.scheduler.forget(index, self._find_unshown(index))
         for disabled in self._disabled:
             if disabled.chunks == self.chunks:
                 error = ParserDisabledError(disabled.reason)
                 self.scheduler.degrade(disabled.index, error, time.monotonic())
+
+    def _find_unshown(self, index: int) -> str:
+        """Return the text of seen chunks that the parser of another process had held back."""
+        if self._plain is None:
+            return ""
+        return self._plain.built[index].take_last(self._unshown[index])

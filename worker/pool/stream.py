@@ -73,6 +73,7 @@ class PooledStream(RequestStream):
         self._feeds: list[messages.Feed] = []
         self._feeds_by_choice: list[list[messages.Feed]] = [[] for _ in range(params.n)]
         self._seen = [0] * params.n  # by choice: steps whose deltas the client has got
+        self._unshown = [0] * params.n  # by choice: characters of these that it has not got
         self._finished: set[int] = set()
         self._flushed = False
         self._results: list[ScheduledChunk] = []
@@ -172,6 +173,7 @@ class PooledStream(RequestStream):
                 self._token_ids,
                 self.processed,
                 list(self._seen),
+                list(self._unshown),
                 list(self.disabled),
                 self._measure,
             )
@@ -197,6 +199,7 @@ class PooledStream(RequestStream):
             if not 0 <= scheduled.index < self.params.n:
                 raise ProtocolError(f"a result of choice {scheduled.index} of {self.params.n}")
             self._seen[scheduled.index] = answer.chunks
+            self._unshown[scheduled.index] = answer.unshown
             if scheduled.finished:
                 self._finished.add(scheduled.index)
             self._results.append(scheduled)
@@ -214,8 +217,7 @@ class PooledStream(RequestStream):
 
         chunks: number processed before the guilty step; its choice stops using its parser there.
             None if no step is known: each choice stops after the last chunk that the client has
-            got. If that did not help, the restarted request has no parser from the beginning,
-            which may lose the text that its parser held back.
+            got. If that did not help, the restarted request has no parser from the beginning.
         """
         self.deaths = self.present = 0
         if chunks is None:

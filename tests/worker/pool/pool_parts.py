@@ -28,7 +28,7 @@ NONSENSE = "NONSENSE"
 MESSAGES = [
     b"",
     b"\xc1",
-    b"\x91\x94\xa6Result\x01\x01\x01",
+    b"\x91\x95\xa6Result\x01\x01\x01\x01",
     b"\x91\x93\xa8Progress\xcd\x00\x01\xce\x7f\xff\xff\xff",
 ]
 
@@ -57,7 +57,7 @@ class Parsers:
 
 
 class Parser:
-    token_aligned, in_reasoning, reasoning_tokens, dropped_calls = True, False, 0, 0
+    token_aligned, in_reasoning, reasoning_tokens, dropped_calls, held = True, False, 0, 0, None
 
     def __init__(self, parsers):
         self.parsers = parsers

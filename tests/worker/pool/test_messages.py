@@ -16,6 +16,7 @@ REQUESTS = [
         [1, 2],
         3,
         [2, 1],
+        [0, 5],
         [messages.DisableParser(0, 2, "slow")],
         True,
     ),
@@ -27,7 +28,7 @@ ANSWERS = [
     messages.Ready(),
     messages.Progress(1, 4),
     messages.Result(
-        1, 4, ScheduledChunk(0, [5], [ChoiceDelta(0, Delta(content="a"))], usage=Usage(1, 2))
+        1, 4, 2, ScheduledChunk(0, [5], [ChoiceDelta(0, Delta(content="a"))], usage=Usage(1, 2))
     ),
     messages.Failure(1, "hermes", 4, "KeyError: 'x'", fatal=True),
 ]

@@ -1,10 +1,13 @@
 """One process of the pool, without its loop: messages in, answers out."""
 
+import re
 import time
 from typing import Any, cast
 
 import pytest
-from backedge.parsers.passthrough import PassthroughParsers
+from backedge.parsers.base import StreamParser
+from backedge.parsers.events import Content, Reasoning
+from backedge.parsers.passthrough import PassthroughParser, PassthroughParsers
 from backedge.postprocess import Chunk
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.messages import encode as encode_params
@@ -17,19 +20,46 @@ from tests.worker.scripted import BrokenParser
 TEXT = encode("one, two, three, four")
 
 
+class WordParser(StreamParser):
+    """Holds back the last word until it has ended; what a comma ends is reasoning."""
+
+    token_aligned, in_reasoning, reasoning_tokens, held = True, False, 0, None
+
+    def __init__(self):
+        self.word = ""
+
+    def reads_together(self, token_ids):
+        return len(token_ids) == 1
+
+    def feed(self, text, token_ids=()):
+        *words, self.word = re.split("(?<= )", self.word + text)
+        return [(Reasoning if "," in word else Content)(word) for word in words]
+
+    def finish(self, text="", token_ids=(), *, cut=False):
+        return [*self.feed(text, token_ids), Content(self.word)]
+
+
 class Parsers(PassthroughParsers):
-    """Fails a request whose prompt is [0] after three tokens, [1] at once, and no other."""
+    """Makes a parser that fails after three tokens for the prompt [0], none for [1].
+
+    The prompt [2] has one that holds back text.
+    """
 
     name = "broken"
 
+    def shows_special_tokens(self, request):
+        return True
+
     def __call__(self, request, prompt_token_ids):
-        if list(prompt_token_ids) == [1]:
+        if list(prompt_token_ids) == UNBUILDABLE:
             raise KeyError("boom")
-        return BrokenParser() if list(prompt_token_ids) == [0] else super().__call__(request, [])
+        built = {0: BrokenParser, 2: WordParser}
+        return built.get(sum(prompt_token_ids) if prompt_token_ids else -1, PassthroughParser)()
 
 
 BROKEN: list[int] = [0]
 UNBUILDABLE: list[int] = [1]
+HOLDING: list[int] = [2]
 FINE: list[int] = []
 
 
@@ -82,20 +112,22 @@ def process(tmp_path):
     return lambda on_error="fail": Process(tmp_path, on_error)
 
 
-def open_request(key, prompt, *, processed=0, seen=0, disabled=()):
-    request = params(prompt_length=len(prompt))
+def open_request(key, prompt, *, processed=0, seen=0, unshown=0, disabled=(), **fields):
+    request = encode_params(params(prompt_length=len(prompt), **fields))
     return messages.OpenRequest(
-        key, encode_params(request), list(prompt), processed, [seen], list(disabled), False
+        key, request, list(prompt), processed, [seen], [unshown], list(disabled), False
     )
 
 
-def feeds(key, count=None):
-    return [messages.Feed(key, Chunk(token_ids=[token_id]), 0.0, 0.0) for token_id in TEXT[:count]]
+def feeds(key, count=None, tokens=TEXT):
+    return [
+        messages.Feed(key, Chunk(token_ids=[token_id]), 0.0, 0.0) for token_id in tokens[:count]
+    ]
 
 
 def text(told, key):
     return "".join(
-        delta.delta.content or ""
+        delta.delta.reasoning_content or delta.delta.content or ""
         for answer in told
         if isinstance(answer, messages.Result) and answer.key == key
         for delta in answer.scheduled.deltas
@@ -164,6 +196,19 @@ def test_a_disabled_parser_is_left_where_the_message_says(process):
     told = process("degrade").run(open_request(1, BROKEN, disabled=disabled), *feeds(1))
     assert text(told, 1) == "one, two, three, four"
     assert failures(told) == [], "the main process has reported it"
+
+
+@pytest.mark.parametrize("seen", range(1, len(TEXT) + 1))
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_request_that_goes_on_without_a_parser_shows_what_was_held_back(seen, streams, process):
+    before = process().run(open_request(1, HOLDING, stream=streams), *feeds(1, seen))
+    last = [answer for answer in before if isinstance(answer, messages.Result)][-1:]
+    got = {"seen": last[0].chunks, "unshown": last[0].unshown} if last else {}
+    disabled = [messages.DisableParser(0, 0, "slow")]
+    end = messages.Feed(1, Chunk(token_ids=[], finish_reason="length"), 0.0, 0.0)
+    restart = open_request(1, HOLDING, **got, disabled=disabled, stream=streams)
+    told = process("degrade").run(restart, *feeds(1), end)
+    assert text(before, 1) + text(told, 1) == "one, two, three, four"
 
 
 def test_a_closed_request_is_forgotten(process):

@@ -55,8 +55,8 @@ def begin(**fields):
     return pooled, process, told
 
 
-def result(chunks, index=0, *, finished=False):
-    return messages.Result(KEY, chunks, ScheduledChunk(index, [], [], finished=finished))
+def result(chunks, index=0, *, finished=False, unshown=0):
+    return messages.Result(KEY, chunks, unshown, ScheduledChunk(index, [], [], finished=finished))
 
 
 def test_another_process_gets_all_steps_again():
@@ -64,14 +64,14 @@ def test_another_process_gets_all_steps_again():
     for now in range(3):
         pooled.add(Chunk(token_ids=[now]), float(now))
     pooled.receive(messages.Progress(KEY, 2))
-    pooled.receive(result(1))
+    pooled.receive(result(1, unshown=4))
     pooled.flush(3.0)
     second = Process()
     pooled.move(second)
     assert first.kinds() == ["OpenRequest", "Feed", "Feed", "Feed", "Flush", "Close"]
     assert second.kinds() == ["OpenRequest", "Feed", "Feed", "Feed", "Flush"]
     again = second.sent[0]
-    assert (again.processed, again.seen) == (2, [1])
+    assert (again.processed, again.seen, again.unshown) == (2, [1], [4])
     assert (first.streams, second.streams) == (set(), {pooled})
 
 
