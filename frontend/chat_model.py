@@ -23,8 +23,9 @@ from ..base.json_types import JsonObject
 from ..base.log import get_logger
 from ..engines.dynamo import types as dynamo
 from ..guided.call_policy import ReasoningTags, after_reasoning
+from ..postprocess.fallback import Report
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
-from ..postprocess.postprocessor import Postprocessor, starts_in_reasoning
+from ..postprocess.postprocessor import Postprocessor, log_failure, starts_in_reasoning
 from ..postprocess.stop_tokens import take_stop_tokens
 from ..recording.recorder import Recorder, draw
 from ..recording.redaction import Redactor
@@ -125,7 +126,7 @@ class ChatModel:
     local_factories: build post-processing for plain workers' chunks.
     recorder: of its requests; None to record nothing. turns: None to keep none.
     reasoning: the markers of the reasoning that a grammar must let pass; None if the engine does.
-    wrap_engine: for the streams of plain workers.
+    wrap_engine: for the streams of plain workers. report: called for a parser of theirs that fails.
     """
 
     def __init__(
@@ -144,6 +145,7 @@ class ChatModel:
         self.turns: TurnKeeper | None = None
         self.reasoning: ReasoningTags | None = None
         self.wrap_engine: WrapEngine = as_it_is
+        self.report: Report = log_failure
         self.deployment = deployment
         self.name = card.name()
         self.path = card.local_dir()
@@ -273,7 +275,9 @@ class ChatModel:
             recorder = self.recorder.start(params, prompt, context)
         reader = StreamReader(
             params,
-            lambda: Postprocessor(params, *self.local_factories(), prompt_token_ids=prompt),
+            lambda: Postprocessor(
+                params, *self.local_factories(), prompt_token_ids=prompt, report=self.report
+            ),
             recorder,
         )
         read = reader.read if recorder is None else reader.read_and_record

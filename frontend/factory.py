@@ -38,6 +38,7 @@ from ..tokenization.tokenizer_selection import (
 )
 from .chat_model import ChatModel, Deployment
 from .http_errors import REFUSALS, as_http_errors, build_refusal
+from .metrics import LocalParsing
 from .model_builder import ChatModelBuilder, load_builder
 from .parser_names import read_worker_card
 from .prompt_queue import PromptQueue
@@ -91,6 +92,7 @@ class EngineFactory:
         self._prompt_queue = PromptQueue()
         self.prompt_cache = PromptCache() if prompt_cache is None else prompt_cache
         self.recording = None if record is None else FrontendRecording(record)
+        self.local_parsing = LocalParsing()
         self.turn_store: TurnStore | None = None
         self._turns: TurnSettings | None = None
         self._shared_turns: SharedTurns | None = None
@@ -144,7 +146,8 @@ class EngineFactory:
         )
         model = await builder.build()
         model.reasoning = builder.call_policy.reasoning
-        model.wrap_engine = await builder.start_pool()
+        model.report = self.local_parsing.report
+        model.wrap_engine = await builder.start_pool(self.local_parsing)
         if self.recording is not None:
             self.recording.record(model, builder)
         if self._turns is not None and self.turn_store is not None:

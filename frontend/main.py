@@ -327,7 +327,9 @@ def build_engine_factory(
     factory.keep_turns(frontend_flags.turns)
     if runtime is not None and seams.METRICS not in off:
         counts = None if factory.recording is None else factory.recording.writer.counts
-        metrics = FrontendMetrics(factory.prompt_cache, counts, factory.turn_store)
+        metrics = FrontendMetrics(
+            factory.prompt_cache, counts, factory.turn_store, factory.local_parsing
+        )
         metrics.expose(runtime.endpoint(ENDPOINT))
     return factory
 

@@ -6,14 +6,19 @@ from collections.abc import Iterable
 
 from typing_extensions import override
 
+from ..base.errors import ParserFailedError
 from ..engines.dynamo.metrics import (
     Collector,
     MetricFamily,
+    Pool,
     build_info,
+    count_parser_errors,
+    count_pools,
     count_recordings,
     counter,
     gauge,
 )
+from ..postprocess.postprocessor import log_failure
 from ..recording.writer import RecordingCounts
 from ..tokenization.prompt_encoder import PromptCache
 from .turns.turn_store import TurnStore
@@ -22,11 +27,31 @@ from .turns.turn_store import TurnStore
 ENDPOINT = "backedge.frontend.prompts"
 
 
+class LocalParsing:
+    """How this frontend has parsed the streams of plain workers.
+
+    pools: that are running, of all models.
+    """
+
+    def __init__(self) -> None:
+        self.pools: set[Pool] = set()
+        self._errors = {"none": 0}
+
+    def report(self, failure: ParserFailedError) -> None:
+        """Count and log a parser that raised. This is a `fallback.Report`."""
+        self._errors[failure.parser] = self._errors.get(failure.parser, 0) + 1
+        log_failure(failure)
+
+    def collect(self) -> Iterable[MetricFamily]:
+        """Return the metrics. Dynamo calls this in another thread, so it reads copies."""
+        return [count_parser_errors(self._errors.copy()), *count_pools([*self.pools])]
+
+
 class FrontendMetrics(Collector):
     """The metrics of one frontend.
 
     cache: of the prompts of all models. recordings: None if no requests are recorded.
-    turns: None if no answers are kept.
+    turns: None if no answers are kept. parsing: None if all workers post-process.
     """
 
     def __init__(
@@ -34,10 +59,12 @@ class FrontendMetrics(Collector):
         cache: PromptCache,
         recordings: RecordingCounts | None = None,
         turns: TurnStore | None = None,
+        parsing: LocalParsing | None = None,
     ) -> None:
         self._cache = cache
         self._turns = turns or TurnStore(0)
         self._recordings = recordings or RecordingCounts()
+        self._parsing = parsing or LocalParsing()
 
     @override
     def collect(self) -> Iterable[MetricFamily]:
@@ -70,6 +97,7 @@ class FrontendMetrics(Collector):
             gauge("prompt_cache_limit_bytes", "What it may take at most.", cache.capacity),
             *count_recordings(self._recordings),
             *self._of_turns(),
+            *self._parsing.collect(),
         ]
 
     def _of_turns(self) -> list[MetricFamily]:

@@ -39,6 +39,7 @@ from ..templates.auto_parsers import read_added_tokens, read_evidence, resolve_d
 from ..tokenization.prompt_encoder import PromptCache
 from ..tokenization.tokenizer_selection import Backend, TokenizerSelection
 from .chat_model import ChatModel, Deployment, WrapEngine, as_it_is
+from .metrics import LocalParsing
 from .parser_names import (
     FrontendParsers,
     InstalledParsers,
@@ -182,11 +183,11 @@ class ChatModelBuilder(abc.ABC):
         """
         return select_parsers(self.configured, self.kind, installed)
 
-    async def start_pool(self) -> WrapEngine:
+    async def start_pool(self, parsing: LocalParsing) -> WrapEngine:
         """Start the processes that run the model's own description for plain workers, if needed.
 
-        Return what has them post-process an engine's streams. Raises `SetupError` if they do not
-        start.
+        Return what has them post-process an engine's streams. parsing: counts what they do.
+        Raises `SetupError` if they do not start.
         """
         if self.worker_card is not None or not find_described(self.configured, self.kind):
             return as_it_is
@@ -194,7 +195,11 @@ class ChatModelBuilder(abc.ABC):
         selection = self.selection
         own = (selection.module, selection.class_name, self.path) if selection.module else None
         start: Awaitable[WrapEngine] = module.start_pool(
-            self.configured.names, self.path, own, trust_remote_code=self.config.trust_remote_code
+            self.configured.names,
+            self.path,
+            own,
+            parsing,
+            trust_remote_code=self.config.trust_remote_code,
         )
         return await start
 

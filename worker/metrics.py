@@ -16,6 +16,8 @@ from ..engines.dynamo.metrics import (
     Collector,
     MetricFamily,
     build_info,
+    count_parser_errors,
+    count_pools,
     count_recordings,
     counter,
     family,
@@ -116,7 +118,7 @@ class WorkerMetrics(Collector):
             *self._latency(),
             *self._cost(),
             *self._correctness(),
-            *self._processes(),
+            *count_pools([] if self.pool is None else [self.pool]),
             *count_recordings(self.recordings),
         ]
 
@@ -174,28 +176,7 @@ class WorkerMetrics(Collector):
             else:
                 calls.add_metric([self.parsers_name, outcome], count)
         calls.add_metric([self.parsers_name, "malformed"], total)
-        raised = "Choices whose parser raised; they continued as raw text or failed."
-        return [counter("parser_errors", raised, errors, "parser"), calls, malformed]
-
-    def _processes(self) -> list[MetricFamily]:
-        pool = self.pool
-        size, serving, depth, kills, deaths, moved = 0, 0, 0, 0, 0, 0
-        if pool is not None:
-            size, serving, depth = pool.settings.processes, len(pool.pids), pool.depth
-            stats = pool.stats
-            kills, deaths, moved = stats.kills, stats.deaths, stats.moved_requests
-        states = {"serving": serving, "starting": size - serving}
-        return [
-            gauge("pool_processes", "Processes of the pool, by state.", states, "state"),
-            gauge("pool_depth", "Tokens that wait or are processed in the pool.", depth),
-            counter(
-                "pool_deadline_kills",
-                "Processes killed because a step took too long or they gave no sign of life.",
-                kills,
-            ),
-            counter("pool_deaths", "Processes that died by themselves.", deaths),
-            counter("pool_replays", "Restarts of a request in another process.", moved),
-        ]
+        return [count_parser_errors(errors), calls, malformed]
 
 
 class _Histogram:

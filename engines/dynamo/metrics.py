@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import importlib.metadata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from ...recording.writer import RecordingCounts
@@ -64,6 +64,74 @@ def count_recordings(counts: RecordingCounts) -> list[MetricFamily]:
         counter("recordings", chosen, counts.results, "result"),
         counter("recording_bytes", written, counts.written_bytes),
     ]
+
+
+class PoolCounts(Protocol):
+    """The counters of a pool (`worker.pool.PoolStats`)."""
+
+    kills: int
+    deaths: int
+    moved_requests: int
+
+
+class Pool(Protocol):
+    """A pool of processes (`worker.pool.PoolSupervisor`)."""
+
+    @property
+    def size(self) -> int:
+        """Number of processes that it should have."""
+
+    @property
+    def pids(self) -> Collection[int]:
+        """The processes that serve."""
+
+    @property
+    def depth(self) -> int:
+        """Number of chunks that wait or are being processed."""
+
+    @property
+    def stats(self) -> PoolCounts:
+        """The counters since its start."""
+
+
+def count_pools(pools: Collection[Pool]) -> list[MetricFamily]:
+    """Return the metrics of a process's pools, together."""
+    serving = sum(len(pool.pids) for pool in pools)
+    starting = sum(pool.size for pool in pools) - serving
+    return [
+        gauge(
+            "pool_processes",
+            "Processes of the pool, by state.",
+            {"serving": serving, "starting": starting},
+            "state",
+        ),
+        gauge(
+            "pool_depth",
+            "Tokens that wait or are processed in the pool.",
+            sum(pool.depth for pool in pools),
+        ),
+        counter(
+            "pool_deadline_kills",
+            "Processes killed because a step took too long or they gave no sign of life.",
+            sum(pool.stats.kills for pool in pools),
+        ),
+        counter(
+            "pool_deaths",
+            "Processes that died by themselves.",
+            sum(pool.stats.deaths for pool in pools),
+        ),
+        counter(
+            "pool_replays",
+            "Restarts of a request in another process.",
+            sum(pool.stats.moved_requests for pool in pools),
+        ),
+    ]
+
+
+def count_parser_errors(errors: Mapping[str, int]) -> MetricFamily:
+    """Return the metric of parsers that raised. errors: by the parsers' name."""
+    raised = "Choices whose parser raised; they continued as raw text or failed."
+    return counter("parser_errors", raised, errors, "parser")
 
 
 def _add_values(filled: MetricFamily, values: Values[Label]) -> MetricFamily:

@@ -19,6 +19,7 @@ from ...base.errors import SetupError
 from ...base.json_types import JsonObject
 from ...base.log import get_logger
 from ...frontend.chat_model import WrapEngine
+from ...frontend.metrics import LocalParsing
 from ...frontend.response.worker_stream import find_output
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.passthrough import PassthroughParsers
@@ -28,6 +29,7 @@ from ...worker.engine_worker import pool_parts as build_parts
 from ...worker.flags import WorkerSettings
 from ...worker.pool import PoolSupervisor
 from ...worker.request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
+from ..dynamo.metrics import Pool
 from ..dynamo.types import AnnotatedItem, Context, RoutedEngine
 
 logger = get_logger(__name__)
@@ -44,11 +46,17 @@ def pool_parts(
 
 
 async def start_pool(
-    names: ParserNames, path: str, own: OwnTokenizer | None, *, trust_remote_code: bool
+    names: ParserNames,
+    path: str,
+    own: OwnTokenizer | None,
+    parsing: LocalParsing,
+    *,
+    trust_remote_code: bool,
 ) -> WrapEngine:
     """Start the processes of one model; they end when what is returned is gone.
 
     path: the model's folder. own: the user's tokenizer; None for the one in the folder.
+    parsing: counts what they do.
     Raises `SetupError` if they do not start.
     """
     parsers = await asyncio.to_thread(build_described, None, names)
@@ -61,7 +69,8 @@ async def start_pool(
     }
     build = f"{build_parts.__module__}:{build_parts.__name__}"
     processes = settings.pool_processes(is_native=True)
-    pool = PoolSupervisor(settings.build_pool_settings(processes, build, parts, parsers.name))
+    pool_settings = settings.build_pool_settings(processes, build, parts, parsers.name)
+    pool = PoolSupervisor(pool_settings, parsing.report)
     try:
         await pool.ready()
     except SetupError as error:
@@ -70,19 +79,24 @@ async def start_pool(
             "the processes for transformers' parser of the model's `response_template` do not "
             "start; the log has the reason."
         ) from error
+    parsing.pools.add(pool)
     logger.info("the model's `response_template` is parsed in %d processes", processes)
     postprocessor = WorkerPostprocessor(pool)
-    close_with(postprocessor, pool)
+    close_with(postprocessor, pool, parsing.pools)
     return functools.partial(PooledEngine, postprocessor)
 
 
-def close_with(owner: object, pool: PoolSupervisor) -> None:
-    """Close `pool`, which must not refer to `owner`, when `owner` is gone."""
+def close_with(owner: object, pool: PoolSupervisor, pools: set[Pool]) -> None:
+    """Close `pool`, which must not refer to `owner`, when `owner` is gone; it leaves `pools`."""
     loop = asyncio.get_running_loop()
+
+    def close() -> None:
+        pools.discard(pool)
+        pool.close()
 
     def close_soon() -> None:
         with suppress(RuntimeError):  # the loop may be closed
-            loop.call_soon_threadsafe(pool.close)
+            loop.call_soon_threadsafe(close)
 
     weakref.finalize(owner, close_soon).atexit = False
 

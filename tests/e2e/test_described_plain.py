@@ -16,7 +16,7 @@ import pytest
 from tests.e2e.client import Client, Response, eventually, streamed
 from tests.e2e.test_pool import find_folder, pool_processes
 from tests.parsers.made_up import ENDLESS, MADE_UP, STUCK, TALK, TOOL, write_model
-from tools.stack import HUGGINGFACE_FRONTEND, Process, Stack
+from tools.stack import HUGGINGFACE_FRONTEND, Process, Stack, metric
 
 NAME = "endless"
 DESCRIPTION = {**MADE_UP, "fields": {**MADE_UP["fields"], "tool_calls": ENDLESS}}
@@ -110,6 +110,9 @@ def test_a_killed_process_costs_no_stream_anything(frontend: Process) -> None:
     os.kill(killed, signal.SIGKILL)
     assert streamed(itertools.chain([first], chunks)).message == TALKED
     assert f"process {killed} of the pool died" in frontend.log.read_text()
+    assert metric(frontend.url, "backedge_pool_deaths_total") == 1
+    assert metric(frontend.url, "backedge_pool_deadline_kills_total") == 1, "the stuck one's"
+    assert metric(frontend.url, "backedge_parser_errors_total") == 1
 
 
 def test_the_processes_end_with_the_frontend(frontend: Process) -> None:

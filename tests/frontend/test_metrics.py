@@ -6,8 +6,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from backedge.frontend.metrics import FrontendMetrics
+from backedge.base.errors import ParserFailedError
+from backedge.frontend.metrics import FrontendMetrics, LocalParsing
 from backedge.tokenization.prompt_encoder import PromptCache
+from backedge.worker.pool.supervisor import PoolStats
 
 
 def samples(text: str) -> dict[str, float]:
@@ -41,4 +43,34 @@ def test_dynamo_gets_what_the_cache_has_done() -> None:
         "tokenizer_seconds_total": 0.5,
         "bytes": cache.size,
         "limit_bytes": 50_000,
+    }
+
+
+class RunningPool:
+    size, depth, stats = 2, 3, PoolStats(kills=1, moved_requests=2)
+
+    def __init__(self, pids: list[int]) -> None:
+        self.pids = pids
+
+
+def test_parsers_that_fail_and_pools_that_run_are_counted() -> None:
+    parsing = LocalParsing()
+    parsing.pools.update(RunningPool(pids) for pids in ([1, 2], [3]))
+    for name in ("mine", "mine", "other"):
+        parsing.report(ParserFailedError(name, "r", 4, "it is slow"))
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in parsing.collect()
+        for sample in getattr(family, "samples", ())
+    }
+    assert found == {
+        ("backedge_parser_errors_total", "none"): 0,
+        ("backedge_parser_errors_total", "mine"): 2,
+        ("backedge_parser_errors_total", "other"): 1,
+        ("backedge_pool_processes", "serving"): 3,
+        ("backedge_pool_processes", "starting"): 1,
+        ("backedge_pool_depth",): 6,
+        ("backedge_pool_deadline_kills_total",): 2,
+        ("backedge_pool_deaths_total",): 0,
+        ("backedge_pool_replays_total",): 4,
     }

@@ -96,6 +96,11 @@ class PoolSupervisor(PostprocessBackend):
         return self.settings.parsers_name
 
     @property
+    def size(self) -> int:
+        """Number of processes that should serve."""
+        return self.settings.processes
+
+    @property
     def depth(self) -> int:
         """Number of chunks that wait or are being processed."""
         # A list, because the thread that serves /metrics reads it as well.

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from backedge.base.errors import SetupError
+from backedge.frontend.metrics import LocalParsing
 from backedge.frontend.response.worker_stream import StreamReader, WorkerError
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.response_template import name_description
@@ -75,9 +76,11 @@ async def read(engine: Any, context: Context, **fields: Any) -> list[Any]:
 
 
 async def serve(folder: Path) -> None:
+    parsing = LocalParsing()
     wrap = await frontend_pool.start_pool(
-        ParserNames(ENDLESS_NAME, ENDLESS_NAME), str(folder), None, trust_remote_code=False
+        ParserNames(ENDLESS_NAME, ENDLESS_NAME), str(folder), None, parsing, trust_remote_code=False
     )
+    assert len(parsing.pools) == 1
     assert fork_server_pid()
     [delta] = await read(wrap(Engine(outputs(TALK))), Context())
     assert (delta.reasoning_content, delta.content) == ("Which zone?", "A moment, please.")
@@ -100,6 +103,7 @@ async def serve(folder: Path) -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert not fork_server_pid()
+    assert not parsing.pools
 
 
 def test_a_plain_workers_stream_is_post_processed_in_the_pool(tmp_path: Path) -> None:
@@ -109,7 +113,7 @@ def test_a_plain_workers_stream_is_post_processed_in_the_pool(tmp_path: Path) ->
 def test_processes_that_do_not_start_are_refused(tmp_path: Path) -> None:
     name = name_description({"fields": {"thinking": {"open_pattern": "(", "close": "x"}}})
     start = frontend_pool.start_pool(
-        ParserNames(None, name), str(tmp_path), None, trust_remote_code=False
+        ParserNames(None, name), str(tmp_path), None, LocalParsing(), trust_remote_code=False
     )
     with pytest.raises(SetupError, match="the log has the reason"):
         asyncio.run(start)
