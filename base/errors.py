@@ -107,9 +107,14 @@ class SetupError(BackedgeError, RuntimeError):
 
 
 class UnknownParserError(SetupError):
-    """There is no parser of this name. known: the names that exist."""
+    """There is no parser of this name.
 
-    def __init__(self, flag: str, name: str, known: Iterable[str]) -> None:
+    known: the names that exist. not_engines: the engine alone has none of this name.
+    """
+
+    def __init__(
+        self, flag: str, name: str, known: Iterable[str], *, not_engines: bool = False
+    ) -> None:
         names = sorted(known)
         near = difflib.get_close_matches(name.lower(), names, cutoff=0.7)
         advice = (
@@ -117,7 +122,13 @@ class UnknownParserError(SetupError):
             if near
             else f"set it to one of: {', '.join(names)}."
         )
-        super().__init__(f"{flag} {name!r} is not known; {advice}")
+        reason = (
+            "is not one of the engine's own parsers, for which --postprocess-parsers native or the "
+            "other parser's name asks"
+            if not_engines
+            else "is not known"
+        )
+        super().__init__(f"{flag} {name!r} {reason}; {advice}")
 
 
 class UnusableParserError(SetupError):

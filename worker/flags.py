@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from ..base.engines import load_native_parsers
 from ..base.errors import SetupError
 from ..base.flags import (
     MAX_DIGITS,
@@ -416,16 +417,26 @@ MODEL_FLAGS: dict[Engine, tuple[str, ...]] = {
 TEMPLATE_FLAGS = ("custom_jinja_template", "chat_template")
 
 
+def list_known(engine: Engine, arguments: argparse.Namespace) -> Callable[[str], Collection[str]]:
+    """Return a function that lists the names that the engine itself knows for a flag."""
+    if engine == "sglang":
+        return engine_names  # its flags list them
+    # The import of TensorRT-LLM starts MPI, so it is asked only if it is to parse.
+    if engine == "trtllm" and arguments.postprocess_parsers != "native":
+        return lambda _: ()
+    known: Callable[[str], Collection[str]] = load_native_parsers(engine).known_names
+    return known
+
+
 def resolve_auto_names(
     arguments: argparse.Namespace,
     engine: Engine,
-    known: Callable[[str], Collection[str]] = lambda _: (),
     chat_template: str | None = None,
 ) -> None:
     """Replace "auto" and "template" by the names of the model's parsers.
 
     Changes nothing without post-processing, because SGLang has its own "auto".
-    known, chat_template: as for `resolve_auto`, whose errors this raises.
+    chat_template: as for `resolve_auto`, whose errors this raises.
     """
     names = read_parser_names(arguments)
     if not asks_model(names) or not getattr(arguments, f"{engine}_processing"):
@@ -438,7 +449,7 @@ def resolve_auto_names(
         str(model),
         revision=getattr(arguments, "revision", None),
         chat_template=next(templates, None),
-        known=known,
+        known=list_known(engine, arguments),
         kind=arguments.postprocess_parsers,
     )
     arguments.tool_call_parser, arguments.reasoning_parser = found.tool_call, found.reasoning

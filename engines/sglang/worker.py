@@ -129,7 +129,7 @@ def watch_arguments(parser: argparse.ArgumentParser) -> None:
     def parse_and_enable(*args: object, **kwargs: object) -> argparse.Namespace:
         arguments = parse(*args, **kwargs)
         with exiting():
-            flags.resolve_auto_names(arguments, "sglang", flags.engine_names)
+            flags.resolve_auto_names(arguments, "sglang")
             settings = flags.read_settings(arguments, "sglang")
             flags.keep_engine_choices(arguments)
             if settings is None:

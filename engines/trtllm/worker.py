@@ -11,14 +11,13 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
 from typing import Protocol, TypeVar
 
 import msgspec
 from typing_extensions import override
 
-from ...base.engines import load_native_parsers
 from ...base.errors import SetupError, exiting
 from ...base.json_types import JsonObject
 from ...parsers.api import native_parsers
@@ -91,15 +90,8 @@ def enable_once(validate: Callable[..., None]) -> Callable[..., None]:
         ENGINE.replace("dynamo.trtllm.args:Config.validate", lambda _: validate)
         validate(config)
         arguments = argparse.Namespace(**vars(config))
-        # Its import starts MPI, so TensorRT-LLM is asked for names only if it is to parse.
-        is_native = arguments.postprocess_parsers == "native"
-        known: Callable[[str], Collection[str]] = (
-            (lambda flag: load_native_parsers("trtllm").known_names(flag))
-            if is_native
-            else lambda _: ()
-        )
         with exiting():
-            flags.resolve_auto_names(arguments, "trtllm", known)
+            flags.resolve_auto_names(arguments, "trtllm")
         TrtllmWorker.enable_by_flags(config, arguments)
 
     return validate_and_enable

@@ -135,7 +135,7 @@ def enable_once_built(build_config: Callable[..., VllmConfig]) -> Callable[..., 
             if arguments.vllm_processing:
                 ENGINE.check_versions()
                 load_native_parsers("vllm")  # the flags are checked by their names
-            flags.resolve_auto_names(arguments, "vllm", known_names, template)
+            flags.resolve_auto_names(arguments, "vllm", template)
         engines = engine_part(arguments) if arguments.vllm_processing else arguments
         config = build_config(dynamo_config, engines)
         VllmWorker.enable_by_flags(config, arguments)

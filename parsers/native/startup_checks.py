@@ -39,11 +39,14 @@ def check_registered(
 ) -> None:
     """Raise `UnknownParserError` for a name that an engine does not register.
 
-    known_names: returns the engine's names for a flag. also_known: more names for the message.
+    known_names: returns the engine's names for a flag. also_known: those of other parsers, which
+        the message suggests unless `name` is one.
     """
     for flag, name in ((TOOL_CALL_FLAG, names.tool_call), (REASONING_FLAG, names.reasoning)):
         if name and name not in (known := set(known_names(flag))):
-            raise UnknownParserError(flag, name, known.union(also_known))
+            if name in (others := set(also_known)):
+                raise UnknownParserError(flag, name, known, not_engines=True)
+            raise UnknownParserError(flag, name, known | others)
 
 
 @contextlib.contextmanager

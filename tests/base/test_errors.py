@@ -41,6 +41,13 @@ ERRORS = [
         "--tool-call-parser 'Hermes2' is not known; did you mean hermes?",
     ),
     (
+        UnknownParserError("--tool-call-parser", "hermes", ["glm45"], not_engines=True),
+        (
+            "--tool-call-parser 'hermes' is not one of the engine's own parsers, for which "
+            "--postprocess-parsers native or the other parser's name asks; set it to one of: glm45."
+        ),
+    ),
+    (
         UnusableParserError("--reasoning-parser", "x", "It cannot.", "Leave it out."),
         "--reasoning-parser 'x' cannot be used: It cannot. Leave it out.",
     ),

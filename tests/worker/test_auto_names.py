@@ -10,7 +10,12 @@ from backedge.parsers.api import Engine
 from backedge.parsers.base import ParserNames
 from backedge.parsers.response_template import name_native, wants_native
 from backedge.templates.auto_parsers import read_description
-from backedge.worker.flags import MODEL_FLAGS, resolve_auto_names
+from backedge.worker.flags import (
+    ENGINE_CHOICES,
+    MODEL_FLAGS,
+    EngineChoices,
+    resolve_auto_names,
+)
 
 from tests.parsers.chat_templates import build_template
 from tests.parsers.made_up import write_model as write_described
@@ -72,7 +77,8 @@ def test_native_parsers_take_a_description_as_transformers_reads_it(tmp_path):
     assert names.tool_call == name_native(own)
 
 
-def test_the_engines_name_is_taken():
+def test_the_engines_name_is_taken(monkeypatch):
+    monkeypatch.setitem(ENGINE_CHOICES, "tool_call_parser", EngineChoices(None, ("qwen25",)))
     arguments = flags("sglang", reasoning_parser=None)
-    resolve_auto_names(arguments, "sglang", lambda _: ("qwen25",))
+    resolve_auto_names(arguments, "sglang")
     assert arguments.tool_call_parser == "qwen25"

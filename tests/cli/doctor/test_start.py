@@ -130,7 +130,14 @@ def run_sglang(monkeypatch: pytest.MonkeyPatch) -> Stage:
     # It reads the model, which is no flag.
     monkeypatch.setattr(args.ServerArgs, "from_cli_args", lambda flags: flags)
     replace_only(monkeypatch, args.Config, "__init__")
-    return lambda arguments: passes(lambda: asyncio.run(args.parse_args(list(arguments))))
+    init = args.Config.__init__
+
+    def run(arguments: Sequence[str]) -> bool:
+        with monkeypatch.context() as patch:  # flags refused later leave it replaced
+            patch.setattr(args.Config, "__init__", init)
+            return passes(lambda: asyncio.run(args.parse_args(list(arguments))))
+
+    return run
 
 
 @pytest.fixture
@@ -322,6 +329,8 @@ OF_TRTLLM = [
     ("--reasoning-parser nope", "nope"),
     ("--dyn-tool-call-parser nope", "invalid choice: 'nope'"),
     ("--tokenizer-backend python", "needs --tokenizer-module"),
+    ("--tool-call-parser auto --postprocess-parsers native", ""),
+    ("--tool-call-parser hermes --postprocess-parsers native", "the engine's own parsers"),
     ("--postprocess-record a:2", "must be from 0 to 1"),
     ("--trtllm.kv_cache_config", "--trtllm.kv_cache_config requires a value"),
     ("--trtllm..a 1", "empty key segment"),
