@@ -191,8 +191,8 @@ class ChunkScheduler:
         """
         following = self._next[index]
         self._take(index, following, 0.0)
-        following.choice.show(unshown)
-        if following.choice.pending:
+        if unshown:
+            following.choice.show(unshown)
             self._set_due(following, following.since, 0.0)
         self.due = min([chunk.due for chunk in self._next])
 

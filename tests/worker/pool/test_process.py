@@ -4,6 +4,7 @@ import re
 import time
 from typing import Any, cast
 
+import msgspec
 import pytest
 from backedge.parsers.base import StreamParser
 from backedge.parsers.events import Content, Reasoning
@@ -13,6 +14,8 @@ from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.messages import encode as encode_params
 from backedge.worker.pool import messages
 from backedge.worker.pool.process import BEAT_S, MS_PER_S, PoolProcess
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.support import encode, params, tiny_detokenizers
 from tests.worker.scripted import BrokenParser
@@ -112,10 +115,10 @@ def process(tmp_path):
     return lambda on_error="fail": Process(tmp_path, on_error)
 
 
-def open_request(key, prompt, *, processed=0, seen=0, unshown=0, disabled=(), **fields):
-    request = encode_params(params(prompt_length=len(prompt), **fields))
+def open_request(key, prompt, *, processed=0, seen=0, disabled=(), n=1, **fields):
+    request = encode_params(params(prompt_length=len(prompt), n=n, **fields))
     return messages.OpenRequest(
-        key, request, list(prompt), processed, [seen], [unshown], list(disabled), False
+        key, request, list(prompt), processed, [seen] * n, [0] * n, list(disabled), False
     )
 
 
@@ -125,11 +128,12 @@ def feeds(key, count=None, tokens=TEXT):
     ]
 
 
-def text(told, key):
+def text(told, key, index=0):
     return "".join(
-        delta.delta.reasoning_content or delta.delta.content or ""
+        (delta.delta.reasoning_content or "") + (delta.delta.content or "")
         for answer in told
         if isinstance(answer, messages.Result) and answer.key == key
+        if answer.scheduled.index == index
         for delta in answer.scheduled.deltas
     )
 
@@ -198,17 +202,40 @@ def test_a_disabled_parser_is_left_where_the_message_says(process):
     assert failures(told) == [], "the main process has reported it"
 
 
-@pytest.mark.parametrize("seen", range(1, len(TEXT) + 1))
-@pytest.mark.parametrize("streams", [True, False])
-def test_a_request_that_goes_on_without_a_parser_shows_what_was_held_back(seen, streams, process):
-    before = process().run(open_request(1, HOLDING, stream=streams), *feeds(1, seen))
-    last = [answer for answer in before if isinstance(answer, messages.Result)][-1:]
-    got = {"seen": last[0].chunks, "unshown": last[0].unshown} if last else {}
-    disabled = [messages.DisableParser(0, 0, "slow")]
-    end = messages.Feed(1, Chunk(token_ids=[], finish_reason="length"), 0.0, 0.0)
-    restart = open_request(1, HOLDING, **got, disabled=disabled, stream=streams)
-    told = process("degrade").run(restart, *feeds(1), end)
-    assert text(before, 1) + text(told, 1) == "one, two, three, four"
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    choices=st.lists(st.integers(0, 1), max_size=2 * len(TEXT)),
+    died_at=st.integers(0, 2 * len(TEXT)),
+    streams=st.booleans(),
+)
+def test_a_request_that_goes_on_without_a_parser_shows_what_was_held_back(
+    choices, died_at, streams, process
+):
+    """choices: of which choice each chunk is."""
+    counts = [0, 0]
+    steps = []
+    for index in choices:
+        chunk = Chunk(index=index, token_ids=TEXT[counts[index] : counts[index] + 1])
+        steps.append(messages.Feed(1, chunk, 0.0, 0.0))
+        counts[index] += 1
+    for index in (0, 1):
+        end = Chunk(index=index, token_ids=TEXT[counts[index] :], finish_reason="length")
+        steps.append(messages.Feed(1, end, 0.0, 0.0))
+    request = open_request(1, HOLDING, n=2, stream=streams)
+    before = process().run(request, *steps[:died_at])
+    seen, unshown = [0, 0], [0, 0]
+    for result in before:
+        index = result.scheduled.index
+        seen[index], unshown[index] = result.chunks, result.unshown
+    restart = msgspec.structs.replace(
+        request,
+        seen=seen,
+        unshown=unshown,
+        disabled=[messages.DisableParser(0, 0, "slow")],
+    )
+    told = process("degrade").run(restart, *steps)
+    for index in (0, 1):
+        assert text(before + told, 1, index) == "one, two, three, four"
 
 
 def test_a_closed_request_is_forgotten(process):
