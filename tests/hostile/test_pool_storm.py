@@ -111,5 +111,6 @@ def test_a_storm(seed: int, tmp_path: Any) -> None:
     )
     assert (requests, after) == (0, WORDS)
     for text, content in zip(texts, found, strict=True):
-        assert content in (text + CUT_CALL * (HALF in text), None)
+        # Deaths between steps may cost a request its parser, and with it the call.
+        assert content in (text, text + CUT_CALL * (HALF in text), None)
     assert found.count(None) <= len(failures), "who fails is told of"
