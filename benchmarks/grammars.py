@@ -7,7 +7,8 @@ structural tag, its bytes, the milliseconds that xgrammar takes to compile it fo
 from its cache, and the median microseconds of a mask on the way through a call. The vocabulary
 has the printable characters and --tokens words of them; a model's has more, so that compiling and
 masks cost more with it. Below are xgrammar's own tag for the same model, where it has one, and with
-vLLM installed the tag that Dynamo's frontend takes from the registry of vLLM's parsers.
+vLLM installed the tag that Dynamo's frontend takes from the registry of vLLM's parsers. xgrammar
+refuses some of these for the tools' schemas; then the row has its reason.
 """
 
 from __future__ import annotations
@@ -61,16 +62,21 @@ SCHEMA: JsonObject = {"type": "object", "properties": PROPERTIES, "required": ["
 
 
 class Row(msgspec.Struct):
-    """One tag. cached_ms: to compile it again. mask_us: of one mask, the median of a call's."""
+    """One tag.
+
+    cached_ms: to compile it again. mask_us: of one mask, the median of a call's.
+    refused: why xgrammar does not compile it; then there are no times of what follows.
+    """
 
     format: str
     tools: int
     source: str
     tag_bytes: int
     build_us: float
-    first_ms: float
-    cached_ms: float
-    mask_us: float | None
+    first_ms: float = 0.0
+    cached_ms: float = 0.0
+    mask_us: float | None = None
+    refused: str = ""
 
 
 def measure(
@@ -79,13 +85,17 @@ def measure(
     """Return the costs of a tag. text: an answer, along which masks are made."""
     compiler = xgrammar.GrammarCompiler(info)
     build_ns, tag = clock(build)
-    first_ns, compiled = clock(lambda: compiler.compile_structural_tag(tag))
+    row = Row(name, tools, source, len(tag), build_ns / 1e3)
+    try:
+        first_ns, compiled = clock(lambda: compiler.compile_structural_tag(tag))
+    except RuntimeError as error:
+        row.refused = str(error).rpartition(" is false: ")[2]
+        return row
     cached_ns, _ = clock(lambda: compiler.compile_structural_tag(tag))
-    masks = list(time_masks(compiled, text, info.vocab_size))
-    mask_us = statistics.median(masks) / 1e3 if masks else None
-    return Row(
-        name, tools, source, len(tag), build_ns / 1e3, first_ns / 1e6, cached_ns / 1e6, mask_us
-    )
+    row.first_ms, row.cached_ms = first_ns / 1e6, cached_ns / 1e6
+    if masks := list(time_masks(compiled, text, info.vocab_size)):
+        row.mask_us = statistics.median(masks) / 1e3
+    return row
 
 
 def clock(run: Callable[[], Any]) -> tuple[int, Any]:
@@ -176,11 +186,16 @@ def table(rows: Sequence[Row]) -> str:
     head = "format            tools  tag        bytes  build us  first ms  cached ms  mask us"
     lines = [
         f"{row.format:16}{row.tools:7}  {row.source:8}{row.tag_bytes:8}{row.build_us:10.0f}"
-        f"{row.first_ms:10.1f}{row.cached_ms:11.2f}"
-        + ("        -" if row.mask_us is None else f"{row.mask_us:9.1f}")
+        + (f"  refused: {row.refused}" if row.refused else show_times(row))
         for row in rows
     ]
     return "\n".join([head, *lines])
+
+
+def show_times(row: Row) -> str:
+    """Return the columns of a tag that xgrammar compiles."""
+    mask = "-" if row.mask_us is None else f"{row.mask_us:.1f}"
+    return f"{row.first_ms:10.1f}{row.cached_ms:11.2f}{mask:>9}"
 
 
 def main() -> None:
