@@ -192,7 +192,7 @@ def build_row(
 ) -> Row:
     """Return the row of all rounds; both lists are in their order."""
     ratios = [ours / bare for ours, bare in zip(ours_s, bare_s, strict=True)]
-    low, ratio, high = statistics.quantiles(ratios, n=4)
+    low, ratio, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
     medians = statistics.median(ours_s), statistics.median(bare_s)
     return Row(name, case, *medians, ratio, low, high, not right)
 

@@ -172,7 +172,7 @@ class SglangBackend(Backend):
         finally:
             for task in {*running, death}:
                 task.cancel()
-            loop.run_until_complete(asyncio.wait({*running, death}))
+            loop.run_until_complete(asyncio.gather(*running, death, return_exceptions=True))
 
     @override
     def embed(self, inputs: Sequence[list[int]]) -> list[list[float]]:
@@ -203,7 +203,7 @@ class SglangBackend(Backend):
             # If one choice fails, so does the row; the results of the others are unused.
             for task in tasks:
                 task.cancel()
-            await asyncio.wait(tasks)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run_choice(self, row: Row, completion: Completion) -> None:
         request_id = build_request_id(row, completion)

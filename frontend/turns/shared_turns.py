@@ -81,7 +81,7 @@ class SharedTurns:
         keys = keys[-MAX_FETCHED_TURNS:]
         # The client may take a second to end a call that is cancelled, so nothing waits for it.
         looking = asyncio.ensure_future(self._client.mget([name_in_store(key) for key in keys]))
-        looking.add_done_callback(self._looking.discard)
+        looking.add_done_callback(self._forget)
         self._looking.add(looking)
         try:
             await asyncio.wait([looking], timeout=TIMEOUT_S)
@@ -94,6 +94,11 @@ class SharedTurns:
             return {}
         finally:
             looking.cancel()
+
+    def _forget(self, looking: asyncio.Future[list[bytes | str | None]]) -> None:
+        self._looking.discard(looking)
+        if not looking.cancelled():
+            looking.exception()  # asyncio would log one that nothing asks for, with its traceback
 
     def keep(self, key: bytes, turn: Turn) -> None:
         """Write a turn, later; it is dropped if too many wait or the server fails."""

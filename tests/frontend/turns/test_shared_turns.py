@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -245,7 +246,7 @@ def test_a_look_up_ends_four_steps_of_the_loop_after_half_of_its_limit(
     assert took < TURN_LOOKUP_MS / 2 / 1000 + 4 * step_s
 
 
-def test_a_client_that_ends_late_holds_up_no_request(
+def test_a_client_that_ends_late_holds_up_no_request_and_fails_silently(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = asyncio.Event()
@@ -254,12 +255,19 @@ def test_a_client_that_ends_late_holds_up_no_request(
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(SOON_S)
         await ended.wait()
+        raise ConnectionError
 
     async def run() -> None:
+        logged: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: logged.append(told))
         shared = SharedTurns(f"redis://{LOOPBACK}:{server.port}/0", 60)
         async with asyncio.timeout(SOON_S):
             assert await shared.fetch([KEY]) == {}
         ended.set()
+        while shared._looking:  # noqa: ASYNC110 - nothing waits for it
+            await asyncio.sleep(0)
+        gc.collect()
+        assert logged == [], "asyncio prints a traceback for each"
         await shared.close()
 
     monkeypatch.setattr("redis.asyncio.Redis.mget", look_up_stubbornly)
