@@ -154,12 +154,6 @@ def check_config(own: argparse.Namespace, arguments: argparse.Namespace) -> None
     inspect.unwrap(build_config)(config, engine_part(arguments))
 
 
-def known_names(flag: str) -> Collection[str]:
-    """Return the names that vLLM registers for one of the two flags."""
-    names: Collection[str] = load_native_parsers("vllm").known_names(flag)
-    return names
-
-
 def engine_part(arguments: argparse.Namespace) -> argparse.Namespace:
     """Return the flags for vLLM, with its own name of the reasoning parser if it has one.
 
@@ -168,7 +162,7 @@ def engine_part(arguments: argparse.Namespace) -> argparse.Namespace:
     """
     name = getattr(arguments, "reasoning_parser", None)
     format_ = reasoning_format(name) if name else None
-    known = known_names(REASONING_FLAG)
+    known: Collection[str] = load_native_parsers("vllm").known_names(REASONING_FLAG)
     is_described = name is not None and name.startswith(PREFIX)
     if (format_ is None and not is_described) or name in known:
         return arguments
