@@ -279,10 +279,14 @@ def test_doctor_sees_who_post_processes_what(replay: ReplayFleet) -> None:
 
 
 def list_recordings(folder: Path) -> dict[str, list[Recording]]:
-    """Return the recordings in a folder, by the source that the files' names give."""
+    """Return the recordings in a folder, by the source that the files' names give.
+
+    A file is made before its first recording is written: a source without one is left out.
+    """
     found: dict[str, list[Recording]] = {}
     for path in folder.glob("*.jsonl"):
-        found.setdefault(path.name.split("-")[1], []).extend(read_recordings(path))
+        for recording in read_recordings(path):
+            found.setdefault(path.name.split("-")[1], []).append(recording)
     return found
 
 
