@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
+from ..parsers.api import native_names
 from ..parsers.base import ParserNames
 from ..templates.auto_parsers import resolve_auto
 from .batch_file import Shard
@@ -24,6 +25,7 @@ from .contracts import (
     VlmPreprocessOptions,
     field_names,
 )
+from .inference_backend import backend_class
 
 C = TypeVar("C", ModelLoadConfig, GenerationOptions, VlmPreprocessOptions)
 Contract = type[ModelLoadConfig] | type[GenerationOptions] | type[VlmPreprocessOptions]
@@ -119,14 +121,16 @@ class Command(NamedTuple):
     settings: JsonObject
 
 
-def _find_parsers(values: JsonObject) -> dict[str, str | None]:
+def _find_parsers(values: JsonObject, load: ModelLoadConfig) -> dict[str, str | None]:
     """Return the names of the parsers that flags name. Raises `SetupError`."""
+    kind, engine = load.postprocess_parsers, backend_class(load.backend).parsing_engine(load)
     names = resolve_auto(
         ParserNames(values["tool_call_parser"], values["reasoning_parser"]),
-        values["model"],
-        revision=values["revision"],
+        str(load.model),
+        revision=load.revision,
         chat_template=values["chat_template"],
-        kind=values["postprocess_parsers"] or "auto",
+        known=native_names(kind, engine),
+        kind=kind,
     )
     return {"tool_call_parser": names.tool_call, "reasoning_parser": names.reasoning}
 
@@ -140,10 +144,10 @@ def read_command(flags: Mapping[str, Any]) -> Command:
     }
     for name in ("engine_args", "lora", "chat_template_kwargs", "logit_bias"):
         values[name] = values[name] and dict(values[name])
-    if values["tool_call_parser"] or values["reasoning_parser"]:
-        values |= {"message": True, **_find_parsers(values)}
     vlm = _build(VlmPreprocessOptions, values)
     load = _build(ModelLoadConfig, values, vlm=vlm)
+    if values["tool_call_parser"] or values["reasoning_parser"]:
+        values |= {"message": True, **_find_parsers(values, load)}
     options = _build(GenerationOptions, values)
     plugins, models = values["plugin"] or [], values["served_model_name"] or [values["model"]]
     settings = {

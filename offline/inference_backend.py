@@ -138,15 +138,19 @@ class Backend(abc.ABC):
             text.check_length(rendered, encode)
         return Prompt(encode(rendered), rendered)
 
+    @classmethod
+    def parsing_engine(cls, config: ModelLoadConfig) -> Engine | None:
+        """Return the engine whose own parsers may parse; a plugin's are always vLLM's."""
+        return cls.native if config.tool_parser_plugin is None else "vllm"
+
     def build_parsers(self, names: ParserNames, tokenizer: object) -> ParserFactory:
         """Return the parsers of these names, those of the engine if it has some that are needed.
 
         Raises `UnknownParserError`, as `native_parsers`, and for a plugin that cannot be imported.
         """
-        kind, engine = self.config.postprocess_parsers, self.native
+        kind, engine = self.config.postprocess_parsers, self.parsing_engine(self.config)
         if self.config.tool_parser_plugin is not None:
-            engine = "vllm"
-            load_native_parsers(engine).load_tool_parser_plugin(self.config.tool_parser_plugin)
+            load_native_parsers("vllm").load_tool_parser_plugin(self.config.tool_parser_plugin)
         may_be_native = kind != "auto" or engine is not None or bool(describing_name(names))
         if may_be_native and uses_native(kind, names):
             return native_parsers(engine, tokenizer, names)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from ..base.engines import has_engine, load_native_parsers
@@ -84,11 +85,7 @@ def native_parsers(
             tokenizer, names
         )
         return described
-    installed = [
-        known
-        for known, (package, _) in NATIVE.items()
-        if has_engine(known) and importlib.util.find_spec(package)
-    ]
+    installed = list_installed()
     wanted = engine or next(iter(installed), None)
     if wanted not in installed:
         raise SetupError(
@@ -100,3 +97,25 @@ def native_parsers(
     more = () if model_config is None else (model_config,)
     parsers: ParserFactory = build(tokenizer, names, *more)
     return parsers
+
+
+def list_installed() -> list[Engine]:
+    """Return the installed engines with native parsers, in order of preference."""
+    return [
+        engine
+        for engine, (package, _) in NATIVE.items()
+        if has_engine(engine) and importlib.util.find_spec(package)
+    ]
+
+
+def native_names(kind: Kind, engine: Engine | None) -> Callable[[str], Collection[str]]:
+    """Return a function that lists the names that `native_parsers` knows for a flag.
+
+    It lists none unless `kind` is "native", and none of an engine that is not installed.
+    """
+    wanted = [each for each in list_installed() if engine in (None, each)][:1]
+    return functools.partial(_list_names, wanted if kind == "native" else [])
+
+
+def _list_names(engines: Sequence[Engine], flag: str) -> Collection[str]:
+    return [name for each in engines for name in load_native_parsers(each).known_names(flag)]

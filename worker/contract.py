@@ -26,11 +26,17 @@ from ..engines.dynamo import seams
 from ..engines.dynamo.types import Context, Endpoint, ModelRuntimeConfig
 from ..parsers.base import ParserFactory, ParserNames
 from ..postprocess.postprocessor import starts_in_reasoning
-from ..templates.auto_parsers import resolve_auto
 from ..tokenization.model_files import find_folder, load_tokenizer_json
 from ..tokenization.tokenizer_selection import parse_tokenizer_flags
 from .decoding import OtherTokenizer, choose_tokenizer
-from .engine_worker import GenerateCall, LoadedModel, Worker, choose_parsers, load_native
+from .engine_worker import (
+    GenerateCall,
+    LoadedModel,
+    Worker,
+    choose_parsers,
+    find_names,
+    load_native,
+)
 from .flags import (
     GROUP,
     PARSER_FLAGS,
@@ -119,14 +125,13 @@ class ContractWorker(Worker[LLMEngine]):
     def load(self) -> LoadedModel:
         settings, folder = self.settings, str(find_folder(self.model_path))
         template = self._config.custom_jinja_template
-        names = resolve_auto(settings.names, folder, chat_template=template, kind=settings.parsers)
-        names = complete_names(names, self.parsers_in_rust, settings.parsers)
+        kind = settings.parsers
+        names = find_names(settings.names, folder, kind, chat_template=template)
+        names = complete_names(names, self.parsers_in_rust, kind)
         self.settings = msgspec.structs.replace(settings, names=names)
         other = self.other_tokenizer(folder, trust_remote_code=False)
         tokenizer = load_tokenizer(folder, other)
-        parsers = choose_parsers(
-            settings.parsers, names, tokenizer, lambda: load_native(folder, names)
-        )
+        parsers = choose_parsers(kind, names, tokenizer, lambda: load_native(folder, names))
         return LoadedModel(tokenizer, parsers, {"folder": folder, "other": other})
 
     @override

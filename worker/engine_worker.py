@@ -30,13 +30,14 @@ from ..engines.dynamo.types import (
     ModelRuntimeConfig,
     ResponseSender,
 )
-from ..parsers.api import native_parsers
+from ..parsers.api import native_names, native_parsers
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import Kind, linear_parsers, uses_native
 from ..parsers.response_template import describing_name
 from ..postprocess.messages import KEY, PostprocessParams, WorkerCard, encode
 from ..postprocess.stop_tokens import take_stop_tokens
 from ..recording.recording import RecordedModel
+from ..templates.auto_parsers import resolve_auto
 from ..tokenization import LazyTokenizer, set_tokenizer_config
 from ..tokenization import load as load_tokenizer
 from ..tokenization.detokenizer import DetokenizerFactory, read_vocabulary
@@ -116,6 +117,17 @@ def build_described(tokenizer: object, names: ParserNames) -> ParserFactory:
     """Return transformers' parsers of a description; None: as for `DescribedParsers`."""
     parsers: ParserFactory = load_native_parsers("transformers").DescribedParsers(tokenizer, names)
     return parsers
+
+
+def find_names(
+    names: ParserNames, model: str, kind: Kind, *, chat_template: str | None = None
+) -> ParserNames:
+    """Replace "auto" and "template" in `names`, for a worker whose engine has no parsers.
+
+    Arguments and errors are as for `resolve_auto`.
+    """
+    known = native_names(kind, None)
+    return resolve_auto(names, model, chat_template=chat_template, known=known, kind=kind)
 
 
 def load_native(folder: str, names: ParserNames) -> ParserFactory:
@@ -221,8 +233,8 @@ class Worker(abc.ABC, Generic[HandlerT]):
 
     def build(self) -> None:
         """Load the tokenizer and try the parsers, before the engine loads anything."""
-        settings = self.settings
         model = self.load()
+        settings = self.settings  # `load` may have found the parsers' names
         self.parsers = model.parsers
         own = self._own_tokenizer()
         if own is None:

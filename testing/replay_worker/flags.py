@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import importlib.metadata
 import importlib.util
 import os
@@ -15,21 +14,21 @@ from ...base.flags import FlagParser, add_to, check_variables
 from ...base.json_types import JsonObject
 from ...base.log import get_logger
 from ...parsers.base import ParserNames
+from ...parsers.parser_lookup import linear_parsers, uses_native
 from ...recording import flags as record_flags
 from ...recording.recording import RecordedModel
 from ...recording.recording_file import read_recordings
-from ...templates.auto_parsers import resolve_auto
 from ...templates.chat_template import ModelPrompts
 from ...templates.python_prompts import PythonPrompts
 from ...tokenization import load
 from ...tokenization import tokenizer_selection as tokenizer_flags
-from ...tokenization.detokenizer import detokenizers
+from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ...tokenization.tokenizer_selection import TokenizerSelection
 from ...worker.build import build_postprocessors
 from ...worker.decoding import choose_tokenizer, select_other
 from ...worker.engine_worker import (
     build_worker_card,
-    choose_parsers,
+    find_names,
     load_native,
     name_parsers_in_rust,
 )
@@ -133,9 +132,10 @@ def add_output_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def find_parsers(flags: argparse.Namespace) -> ParserNames:
-    """Return the names of the parsers, with "auto" resolved. Raises as `resolve_auto`."""
-    names = resolve_auto(read_parser_names(flags), str(flags.model))
-    names = complete_names(names, name_parsers_in_rust(flags), flags.postprocess_parsers)
+    """Return the names of the parsers, with "auto" resolved. Raises as `find_names`."""
+    kind = flags.postprocess_parsers
+    names = find_names(read_parser_names(flags), str(flags.model), kind)
+    names = complete_names(names, name_parsers_in_rust(flags), kind)
     flags.tool_call_parser, flags.reasoning_parser = names.tool_call, names.reasoning
     return names
 
@@ -179,11 +179,15 @@ def build_postprocessing(
     selection = tokenizer_flags.parse_tokenizer_flags(flags)
     settings = read_postprocessing(flags, names, selection)
     tokenizer = load_decoding(files, selection)
-    native = functools.partial(load_native, str(flags.model), names)
+    # Without a pool, a description's expressions run here, each step with a deadline.
+    if uses_native(settings.parsers, names):
+        parsers = load_native(str(flags.model), names)
+    else:
+        parsers = linear_parsers(names, read_vocabulary(tokenizer))
     path, version = str(flags.model.resolve()), importlib.metadata.version("backedge")
     return build_postprocessors(
         settings,
-        choose_parsers(settings.parsers, names, tokenizer, native),
+        parsers,
         tokenizer,
         detokenizers(tokenizer),
         None,

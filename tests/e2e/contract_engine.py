@@ -23,10 +23,10 @@ from dynamo.common.backend.worker import WorkerConfig
 class Transcripts(LLMEngine):
     """Answers with the transcript of a prompt."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, transcripts: Path) -> None:
         self.folder = folder
         self.files = ModelPrompts(folder)
-        find = RecordedOutputs(Recordings(self.files, read_transcripts(EXAMPLES / "transcripts")))
+        find = RecordedOutputs(Recordings(self.files, read_transcripts(transcripts)))
         self.engine = ReplayEngine(find.find, eos_token_ids=self.files.eos_token_ids)
 
     @classmethod
@@ -35,6 +35,7 @@ class Transcripts(LLMEngine):
         settings, rest = read_flags(argv)
         parser = argparse.ArgumentParser(allow_abbrev=False)
         parser.add_argument("--model", type=Path, default=EXAMPLES / "tiny_model")
+        parser.add_argument("--transcripts", type=Path, default=EXAMPLES / "transcripts")
         parser.add_argument("--served-model-name", default="tiny")
         parser.add_argument("--namespace", default="dynamo")
         flags = parser.parse_args(rest)
@@ -44,7 +45,7 @@ class Transcripts(LLMEngine):
             served_model_name=flags.served_model_name,
             discovery_backend="file",
         )
-        return postprocessed(cls(flags.model), config, settings), config
+        return postprocessed(cls(flags.model, flags.transcripts), config, settings), config
 
     async def start(self, worker_id: int) -> EngineConfig:
         """Return what Dynamo registers."""

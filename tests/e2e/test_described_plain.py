@@ -34,9 +34,8 @@ def ask(frontend: Process, question: str, *, stream: bool) -> Response:
     return Client(frontend.url, NAME).ask(build_request(question), stream=stream)
 
 
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp(NAME)
+def write_files(folder: Path) -> tuple[str, ...]:
+    """Write a described model and its transcripts; return the flags that name them."""
     transcripts = folder / "transcripts"
     transcripts.mkdir()
     rows = [
@@ -44,10 +43,16 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         for question, output in OUTPUTS.items()
     ]
     (transcripts / "made_up.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    model = write_model(folder / "model", DESCRIPTION)
+    return ("--model", str(model), "--transcripts", str(transcripts))
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp(NAME)
     with Stack(folder / "stack") as stack:
-        model = ("--model", str(write_model(folder / "model", DESCRIPTION)))
-        files = ("--transcripts", str(transcripts), "--tokens-per-second", "50")
-        stack.replay("--plain", *model, *files, name=NAME, wait=False)
+        files = write_files(folder)
+        stack.replay("--plain", *files, "--tokens-per-second", "50", name=NAME, wait=False)
         yield stack
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from backedge.base.errors import SetupError
@@ -15,6 +16,7 @@ from backedge.offline.contracts import GenerationOptions, ModelLoadConfig, VlmPr
 from click import UsageError
 from click.testing import CliRunner
 
+from tests.parsers.chat_templates import build_template
 from tests.support import TINY_MODEL
 
 NEEDED = ("--input", "in.jsonl", "--output", "out.jsonl", "--model", "m")
@@ -136,6 +138,27 @@ def test_auto_is_what_the_model_writes():
     auto = ("--tool-call-parser", "auto", "--reasoning-parser", "auto")
     options = parse_command([*words, *auto]).options
     assert (options.tool_call_parser, options.reasoning_parser) == ("hermes", "qwen3")
+
+
+@pytest.mark.parametrize(
+    ("backend", "kind", "name"),
+    [
+        ("sglang", "native", "llama3"),
+        ("sglang", "linear", "llama3_json"),
+        ("sglang", "auto", "llama3_json"),
+        ("vllm", "native", "llama3_json"),
+        ("hf", "native", "llama3_json"),
+    ],
+)
+def test_auto_takes_the_engines_name_if_its_own_parsers_parse(
+    backend: str, kind: str, name: str, tmp_path: Path
+) -> None:
+    template = tmp_path / "llama.jinja"
+    template.write_text(build_template("llama3_json"))
+    words = [word if word != "m" else str(TINY_MODEL) for word in NEEDED]
+    words += ["--backend", backend, "--postprocess-parsers", kind]
+    words += ["--tool-call-parser", "auto", "--chat-template", str(template)]
+    assert parse_command(words).options.tool_call_parser == name
 
 
 def test_a_folder_is_the_same_from_everywhere(

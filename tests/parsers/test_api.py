@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from backedge.base.engines import has_engine
-from backedge.base.errors import SetupError
+from backedge.base.errors import TOOL_CALL_FLAG, SetupError
 from backedge.parsers import api, join, stream_parser
-from backedge.parsers.api import NATIVE
+from backedge.parsers.api import NATIVE, native_names
 from backedge.parsers.events import Content, Reasoning
 from backedge.parsers.passthrough import PassthroughParsers
 
@@ -92,6 +92,30 @@ def test_an_engine_that_is_missing(
         stream_parser(
             tool_call_parser="hermes", tools=TOOLS, kind="native", engine=engine, tokenizer=object()
         )
+
+
+@pytest.mark.parametrize(
+    ("installed", "kind", "engine", "names"),
+    [
+        (("vllm", "sglang"), "native", None, ["vllm's"]),
+        (("vllm", "sglang"), "native", "sglang", ["sglang's"]),
+        (("vllm", "sglang"), "linear", "sglang", []),
+        (("vllm", "sglang"), "auto", None, []),
+        (("sglang",), "native", None, ["sglang's"]),
+        (("sglang",), "native", "vllm", []),
+        ((), "native", None, []),
+    ],
+)
+def test_whose_names_are_known(
+    monkeypatch: pytest.MonkeyPatch, installed: Any, kind: Any, engine: Any, names: list[str]
+) -> None:
+    def load_native_parsers(engine: str) -> Any:
+        return SimpleNamespace(known_names=lambda _: [f"{engine}'s"])
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in installed or None)
+    monkeypatch.setattr(api, "has_engine", lambda _: True)
+    monkeypatch.setattr(api, "load_native_parsers", load_native_parsers)
+    assert native_names(kind, engine)(TOOL_CALL_FLAG) == names
 
 
 def test_native_parsers_of_an_engine() -> None:

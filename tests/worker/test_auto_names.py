@@ -6,10 +6,13 @@ from argparse import Namespace
 from typing import get_args
 
 import pytest
+from backedge.parsers import api
 from backedge.parsers.api import Engine
 from backedge.parsers.base import ParserNames
 from backedge.parsers.response_template import name_native, wants_native
 from backedge.templates.auto_parsers import read_description
+from backedge.testing.replay_worker.flags import build_flag_parser, find_parsers
+from backedge.worker.engine_worker import find_names
 from backedge.worker.flags import (
     ENGINE_CHOICES,
     MODEL_FLAGS,
@@ -82,3 +85,27 @@ def test_the_engines_name_is_taken(monkeypatch):
     arguments = flags("sglang", reasoning_parser=None)
     resolve_auto_names(arguments, "sglang")
     assert arguments.tool_call_parser == "qwen25"
+
+
+@pytest.mark.parametrize("kind", ["linear", "auto", "native"])
+def test_an_engine_without_parsers_of_its_own_takes_those_of_an_installed_one(
+    kind, monkeypatch, tmp_path
+):
+    template = tmp_path / "llama.jinja"
+    template.write_text(build_template("llama3_json"))
+    monkeypatch.setattr(api, "list_installed", lambda: ["sglang"])
+    found = find_names(ParserNames("auto"), str(TINY_MODEL), kind, chat_template=str(template))
+    assert found.tool_call == ("llama3" if kind == "native" else "llama3_json")
+
+
+@pytest.mark.parametrize("name", ["auto", "template"])
+def test_a_replay_worker_takes_a_description_as_transformers_reads_it(name, tmp_path):
+    model = write_described(tmp_path / "model")
+    words = ["--model", str(model), "--tool-call-parser", name, "--postprocess-parsers"]
+    native, linear = (
+        find_parsers(build_flag_parser().parse_args([*words, kind]))
+        for kind in ("native", "linear")
+    )
+    own = read_description(model)
+    assert own is not None
+    assert (native.tool_call, linear.tool_call) == (name_native(own), own)

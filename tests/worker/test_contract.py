@@ -12,9 +12,10 @@ import pytest
 from backedge.base.errors import UnknownParserError
 from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserNames
+from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess.messages import KEY, PostprocessedChunk, WorkerCard, read
 from backedge.postprocess.messages import encode as encode_message
-from backedge.worker.contract import postprocessed, read_flags
+from backedge.worker.contract import ContractWorker, postprocessed, read_flags
 from backedge.worker.flags import WorkerSettings
 from dynamo.common.backend.engine import EngineConfig, LLMEngine
 from dynamo.common.backend.worker import WorkerConfig
@@ -146,6 +147,32 @@ def test_a_parser_that_is_not_there_is_named_before_the_engine_starts() -> None:
     settings = WorkerSettings(names=ParserNames("no such one"), parsers="linear")
     with pytest.raises(UnknownParserError, match="no such one"):
         asyncio.run(postprocessed(Counting(), config(), settings).start(1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "processes"),
+    [
+        ("auto", ParserNames("auto", "auto"), 0),
+        ("linear", ParserNames("auto", "auto"), 0),
+        ("auto", ParserNames("hermes", "qwen3"), 0),
+        ("native", ParserNames("auto", "auto"), 2),
+        ("native", ParserNames("hermes", "qwen3"), 2),
+    ],
+)
+def test_the_parsers_that_auto_finds_run_where_named_ones_do(
+    kind: Kind, names: ParserNames, processes: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = WorkerSettings(names=names, parsers=kind, workers=2)
+    worker = ContractWorker(Counting(), config(), settings)
+
+    async def build() -> None:  # a pool belongs to a loop
+        worker.build()
+
+    with caplog.at_level("INFO", "backedge"):
+        asyncio.run(build())
+    pool = worker.metrics.pool
+    assert (0 if pool is None else pool.settings.processes) == processes
+    assert f"{'native' if processes else 'linear'} parsers qwen3+hermes" in caplog.text
 
 
 @pytest.mark.parametrize("mode", [DisaggregationMode.PREFILL, DisaggregationMode.ENCODE])

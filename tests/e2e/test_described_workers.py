@@ -1,0 +1,45 @@
+"""A description that no table holds, in workers of engines without parsers of their own."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.client import Client
+from tests.e2e.test_described_plain import TALKED, build_request, write_files
+from tools.stack import HUGGINGFACE_FRONTEND, REPLAY_WORKER, Process, Stack
+
+COMMANDS = {"replay": REPLAY_WORKER, "contract": ("-m", "tests.e2e.contract_engine")}
+KINDS = ("auto", "native")
+WORKERS = list(itertools.product(COMMANDS, KINDS))
+
+
+@pytest.fixture(scope="module")
+def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    folder = tmp_path_factory.mktemp("described")
+    files = write_files(folder)
+    with Stack(folder / "stack") as stack:
+        for command, kind in WORKERS:
+            name = f"{command}-{kind}"
+            parsers = ("--tool-call-parser", "auto", "--reasoning-parser", "auto")
+            flags = (*files, *parsers, "--postprocess-parsers", kind, "--namespace", name)
+            stack.replay(*flags, name=name, command=COMMANDS[command], wait=False)
+        frontend = stack.frontend(command=HUGGINGFACE_FRONTEND, wait=False)
+        for command, kind in WORKERS:
+            stack.wait_for_model(frontend, f"{command}-{kind}")
+        yield frontend
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(("command", "kind"), WORKERS)
+def test_reasoning_and_calls_are_read(
+    frontend: Process, command: str, kind: str, stream: bool
+) -> None:
+    client = Client(frontend.url, f"{command}-{kind}")
+    assert client.ask(build_request("talk"), stream=stream).message == TALKED
+    [call] = client.ask(build_request("typed"), stream=stream).message["tool_calls"]
+    zone = 5 if kind == "native" else "5"
+    assert json.loads(call["arguments"]) == {"zone": zone, "days": 3}
