@@ -141,8 +141,14 @@ class EngineFactory:
         backend, selection = self._select_tokenizer(card, engine)
         # In a thread, since importing an engine would delay other models' streams.
         builder_class = await asyncio.to_thread(load_builder, backend)
-        builder = builder_class(
-            deployment, self._prompt_queue, selection, worker_card, self.prompt_cache
+        # It renders the chat template if a parser is `auto`.
+        builder = await asyncio.to_thread(
+            builder_class,
+            deployment,
+            self._prompt_queue,
+            selection,
+            worker_card,
+            self.prompt_cache,
         )
         model = await builder.build()
         model.reasoning = builder.call_policy.reasoning

@@ -7,6 +7,7 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 from dynamo.frontend.structural_tag_policy import (
@@ -30,12 +31,13 @@ from ..guided.call_policy import (
     read_reasoning_tags,
     settle_markers,
 )
+from ..parsers.api import Engine, native_names
 from ..parsers.base import ParserNames
 from ..parsers.detection import detect_reasoning, detect_tool_calls
 from ..parsers.parser_lookup import Kind, reasoning_format, tool_format
 from ..parsers.response_template import PREFIX, reasoning_part
 from ..postprocess.messages import WorkerCard
-from ..templates.auto_parsers import read_added_tokens, read_evidence, resolve_described
+from ..templates.auto_parsers import read_added_tokens, read_evidence, resolve_auto
 from ..tokenization.prompt_encoder import PromptCache
 from ..tokenization.tokenizer_selection import Backend, TokenizerSelection
 from .chat_model import ChatModel, Deployment, WrapEngine, as_it_is
@@ -75,8 +77,11 @@ class ChatModelBuilder(abc.ABC):
     selection: the tokenizer. worker_card: of the model's workers; None for plain workers.
     prompt_cache: shared by all models; None to remember no prompts.
     features_off: the features that the installed versions lack; set when the class is loaded.
+    native: the engine whose own parsers it may use.
+    Raises `SetupError` if a flag is "template" and the model's files have none.
     """
 
+    native: ClassVar[Engine | None] = None
     features_off: frozenset[str] = frozenset()
 
     def __init__(
@@ -101,7 +106,15 @@ class ChatModelBuilder(abc.ABC):
         self._read_again_by = runtime_config.tool_call_parser
         self.worker_card = worker_card
         found = read_configured_parsers(self.flags, runtime_config, worker_card)
-        names = resolve_described(found.names, self.path, self.kind)
+        given = self.flags.chat_template  # a file, or the name of one of the engine's own
+        names = resolve_auto(
+            found.names,
+            self.path,
+            chat_template=given if given and Path(given).is_file() else None,
+            known=native_names(self.kind, self.native),
+            kind=self.kind,
+            required=False,  # the flags are for all models, some of which have no tools
+        )
         self.configured = msgspec.structs.replace(found, names=names)
 
     @abc.abstractmethod

@@ -9,8 +9,6 @@ import msgspec
 
 from ..base.engines import load_native_parsers
 from ..base.errors import (
-    REASONING_FLAG,
-    TOOL_CALL_FLAG,
     ProtocolError,
     SetupError,
     UnknownParserError,
@@ -116,15 +114,9 @@ def check_names(names: ParserNames, engines: Iterable[str]) -> None:
     engines: whose own parsers may be used as well. They are imported, which takes seconds, only
         for a name that no linear parser has.
     """
-    for flag, name in ((TOOL_CALL_FLAG, names.tool_call), (REASONING_FLAG, names.reasoning)):
-        if name == AUTO:
-            raise SetupError(
-                f"{flag} {AUTO}: only workers find their model's parsers; give the name that "
-                "`backedge doctor MODEL` prints."
-            )
-    # A checkpoint's own description is in the model's folder.
+    # The others are in the models' files.
     names = ParserNames(
-        *(None if name == DESCRIBED else name for name in msgspec.structs.astuple(names))
+        *(None if name in (AUTO, DESCRIBED) else name for name in msgspec.structs.astuple(names))
     )
     try:
         uses_native("linear", names)

@@ -80,6 +80,7 @@ def resolve_auto(
     chat_template: str | None = None,
     known: Callable[[str], Collection[str]] = lambda _: (),
     kind: Kind = "auto",
+    required: bool = True,
 ) -> ParserNames:
     """Replace "auto" and "template" in `names` by the model's parsers; log the reasons.
 
@@ -91,6 +92,7 @@ def resolve_auto(
     known: returns the names that the engine accepts for a flag; if one of a format's names is
         among them, it is used.
     kind: "native" for a description's values as transformers itself gives them.
+    required: whether "auto" must find a parser; otherwise the log says why it found none.
     Raises `NoParserError` unless exactly one fits, and `SetupError` for a model that cannot be
     read.
     """
@@ -98,17 +100,26 @@ def resolve_auto(
         return names
     try:
         folder = find_folder(model, revision)
-        names, own = resolve_described(names, folder, kind), read_description(folder, kind)
+        names, own = _resolve_described(names, folder, kind), read_description(folder, kind)
         evidence = read_evidence(folder, chat_template) if asks_model(names) else Evidence()
     except SetupError as error:
         raise SetupError(f"{AUTO} and {DESCRIBED} need the model's files: {error}") from error
+
+    def take(flag: str, detection: Detection) -> str | None:
+        try:
+            return _take(flag, model, detection, known(flag), own)
+        except NoParserError as error:
+            if required:
+                raise
+            logger.warning("%s Until then clients get what it would read as content.", error)
+            return None
+
     tool_call, reasoning = names.tool_call, names.reasoning
     if tool_call == AUTO:
-        detection = detect_tool_calls(evidence)
-        tool_call = _take(TOOL_CALL_FLAG, model, detection, known(TOOL_CALL_FLAG), own)
+        tool_call = take(TOOL_CALL_FLAG, detect_tool_calls(evidence))
     if reasoning == AUTO:
         detection = detect_reasoning(evidence, _model_tools(tool_call, evidence))
-        reasoning = _take(REASONING_FLAG, model, detection, known(REASONING_FLAG), own)
+        reasoning = take(REASONING_FLAG, detection)
     return _complete(ParserNames(tool_call, reasoning))
 
 
@@ -117,7 +128,7 @@ def asks_model(names: ParserNames) -> bool:
     return not {AUTO, DESCRIBED}.isdisjoint((names.tool_call, names.reasoning))
 
 
-def resolve_described(names: ParserNames, folder: str | Path, kind: Kind = "auto") -> ParserNames:
+def _resolve_described(names: ParserNames, folder: str | Path, kind: Kind) -> ParserNames:
     """Replace "template" in `names` by the description in a model's folder. Raises `SetupError`.
 
     kind: as for `resolve_auto`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from typing import ClassVar
 
 from dynamo.common.multimodal.cache_uuid import reject_unsupported_multimodal_uuids
 from dynamo.frontend import sglang_prepost
@@ -29,6 +30,7 @@ from ...frontend.request.chat_request import ChatRequest
 from ...frontend.request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
 from ...frontend.request.tool_schema_cache import with_standard_tools
 from ...guided.call_policy import CallPolicy
+from ...parsers.api import Engine
 from ...parsers.base import ParserNames
 from ...templates.chat_template import format_tools, render_with_time_limit
 from ...templates.transformers_tokenizers import (
@@ -56,6 +58,8 @@ INSTALLED = InstalledParsers(
 
 class SglangModelBuilder(ChatModelBuilder):
     """Builds models with SGLang's tokenizer and Dynamo's rendering for SGLang."""
+
+    native: ClassVar[Engine | None] = "sglang"
 
     @override
     async def build(self) -> ChatModel:

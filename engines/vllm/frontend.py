@@ -11,7 +11,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 from dynamo.frontend import vllm_processor
@@ -49,6 +49,7 @@ from ...frontend.request.tool_schema_cache import (
 )
 from ...guided.call_policy import CallPolicy
 from ...guided.guided_request import has_schemas
+from ...parsers.api import Engine
 from ...parsers.base import ParserNames
 from ...templates.chat_template import find_variables
 from ...templates.rendering import SlowTemplateError, allowing
@@ -76,10 +77,12 @@ INSTALLED = InstalledParsers(
 class VllmModelBuilder(ChatModelBuilder):
     """Builds models with vLLM's renderer and tokenizers. flags: vLLM's."""
 
+    native: ClassVar[Engine | None] = "vllm"
+
     @override
     async def build(self) -> ChatModel:
         parsers = self.usable_parsers(INSTALLED)
-        self.log_model("vLLM renders", parsers.names)
+        await asyncio.to_thread(self.log_model, "vLLM renders", parsers.names)  # reads files
         processor = await self._build_processor(parsers.names)
         renderer = processor.input_processor.renderer
         await asyncio.to_thread(self._replace_rendering, processor)

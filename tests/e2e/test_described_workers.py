@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.client import Client
+from tests.e2e.conftest import AUTO_PARSERS
 from tests.e2e.test_described_plain import TALKED, build_request, write_files
 from tools.stack import HUGGINGFACE_FRONTEND, REPLAY_WORKER, Process, Stack
 
@@ -24,8 +25,7 @@ def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     with Stack(folder / "stack") as stack:
         for command, kind in WORKERS:
             name = f"{command}-{kind}"
-            parsers = ("--tool-call-parser", "auto", "--reasoning-parser", "auto")
-            flags = (*files, *parsers, "--postprocess-parsers", kind, "--namespace", name)
+            flags = (*files, *AUTO_PARSERS, "--postprocess-parsers", kind, "--namespace", name)
             stack.replay(*flags, name=name, command=COMMANDS[command], wait=False)
         frontend = stack.frontend(command=HUGGINGFACE_FRONTEND, wait=False)
         for command, kind in WORKERS:

@@ -129,7 +129,7 @@ CHECKED = [
     ({"vllm": "absent", "sglang": "another"}, "another", ""),
     ({"vllm": "absent", "sglang": "absent"}, "hemes", "did you mean hermes"),
     ({"vllm": "its_own"}, "its_won", "did you mean its_own"),
-    ({"vllm": "its_own"}, "auto", "--tool-call-parser auto: only workers"),
+    ({"vllm": "its_own"}, "auto", ""),
 ]
 
 
@@ -146,15 +146,11 @@ def test_names_are_checked_before_the_first_model(monkeypatch, engines, name, me
         parser_names.check_names(ParserNames(name), list(engines))
 
 
-def test_auto_is_refused_for_reasoning_as_well():
-    with pytest.raises(SetupError, match="--reasoning-parser auto: only workers"):
-        parser_names.check_names(ParserNames(None, "auto"), ["vllm"])
-
-
-def test_a_description_is_known_before_its_model() -> None:
-    parser_names.check_names(ParserNames("template", "template"), [])
+@pytest.mark.parametrize("name", ["auto", "template"])
+def test_what_is_in_a_models_files_is_known_with_the_model(name: str) -> None:
+    parser_names.check_names(ParserNames(name, name), [])
     with pytest.raises(UnknownParserError):
-        parser_names.check_names(ParserNames("template", "nope"), [])
+        parser_names.check_names(ParserNames(name, "nope"), [])
 
 
 DESCRIBED = name_description({"fields": {"thinking": {"open_pattern": r"<\w+>", "close": "<end>"}}})
