@@ -103,12 +103,17 @@ class KeptText:
         return mask
 
     def _find_stops(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield the spans of words in stop strings; of overlapping ones the first to end counts."""
+        """Yield the spans of words in stop strings; of overlapping ones the first to end counts.
+
+        Of those that end together it is the first of the list, as in an answer.
+        """
         found = (
-            (start + len(stop), start) for stop in self.stops for start in find_all(text, stop)
+            (start + len(stop), place, start)
+            for place, stop in enumerate(self.stops)
+            for start in find_all(text, stop)
         )
         free = 0
-        for end, start in sorted(found):
+        for end, _, start in sorted(found):
             if start < free:
                 continue
             free = start

@@ -22,7 +22,7 @@ from backedge.worker.build import build_recorder
 from backedge.worker.metrics import WorkerMetrics
 from backedge.worker.request_stream import WorkerPostprocessor
 from backedge.worker.stock_frontends import build_stock_postprocessor
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support import (
@@ -132,6 +132,7 @@ def _searched_once() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_searched_once")
 @settings(max_examples=150, deadline=None)
+@example("<think></think>1世", ["世", "1世"], 1, False, "recorded")  # both end together
 @given(
     answer=ANSWERS,
     stop=st.lists(FOREIGN.filter(bool), max_size=3),
