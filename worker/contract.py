@@ -25,6 +25,7 @@ from ..base.seams import check_seams, rows_of
 from ..engines.dynamo import seams
 from ..engines.dynamo.types import Context, Endpoint, ModelRuntimeConfig
 from ..parsers.base import ParserFactory, ParserNames
+from ..parsers.passthrough import PassthroughParsers
 from ..postprocess.postprocessor import starts_in_reasoning
 from ..tokenization.model_files import find_folder, load_tokenizer_json
 from ..tokenization.tokenizer_selection import parse_tokenizer_flags
@@ -162,7 +163,9 @@ def pool_parts(
     names: ParserNames, folder: str, other: OtherTokenizer | None
 ) -> tuple[object, ParserFactory]:
     """Return tokenizer and parsers for a pool process; runs in the fork server."""
-    return load_tokenizer(folder, other), load_native(folder, names)
+    # A description's parsers need no engine, whose import may start MPI or take seconds.
+    parsers = load_native(folder, names) if names != ParserNames() else PassthroughParsers()
+    return load_tokenizer(folder, other), parsers
 
 
 class ContractRequest(EngineRequestHandle):

@@ -21,10 +21,13 @@ from typing_extensions import override
 from ...base.errors import SetupError, exiting
 from ...base.json_types import JsonObject
 from ...parsers.api import native_parsers
+from ...parsers.base import ParserFactory, ParserNames
+from ...parsers.passthrough import PassthroughParsers
+from ...parsers.response_template import describing_name
 from ...postprocess.engine_output import engine_error
 from ...tokenization.model_files import read_vocabulary_size
 from ...worker import flags
-from ...worker.decoding import choose_tokenizer
+from ...worker.decoding import OtherTokenizer, choose_tokenizer
 from ...worker.egress import send_all
 from ...worker.engine_support import EngineSupport
 from ...worker.engine_worker import GenerateCall, LoadedModel, choose_parsers
@@ -108,18 +111,32 @@ def watch_arguments() -> None:
         ENGINE.replace("dynamo.trtllm.args:Config.validate", enable_once)
 
 
-def load_tokenizer(engine_args: JsonObject) -> object:
-    """Load TensorRT-LLM's tokenizer of the model, without its wrapper.
-
-    engine_args: of TensorRT-LLM's `LLM`.
-    """
+def load_tokenizer(path: str, *, trust_remote_code: bool) -> object:
+    """Load TensorRT-LLM's tokenizer of the model, without its wrapper."""
     from tensorrt_llm.llmapi.tokenizer import tokenizer_factory
 
-    tokenizer: object = tokenizer_factory(
-        engine_args.get("tokenizer") or engine_args["model"],
-        trust_remote_code=engine_args.get("trust_remote_code", False),
-    )
+    tokenizer: object = tokenizer_factory(path, trust_remote_code=trust_remote_code)
     return getattr(tokenizer, "tokenizer", tokenizer)
+
+
+def pool_parts(
+    names: ParserNames,  # noqa: ARG001 - only descriptions, which have no names, are parsed there
+    path: str,
+    *,
+    trust_remote_code: bool,
+    other: OtherTokenizer | None,
+) -> tuple[object, ParserFactory]:
+    """Return the tokenizer for a pool process; runs in the fork server.
+
+    TensorRT-LLM, which would start MPI there, is not imported: the tokenizer is the one of
+    transformers that it wraps.
+    """
+    from transformers import AutoTokenizer
+
+    own = functools.partial(
+        AutoTokenizer.from_pretrained, path, trust_remote_code=trust_remote_code
+    )
+    return choose_tokenizer(other, own), PassthroughParsers()
 
 
 class TrtllmWorker(PatchedWorker[TrtllmConfig, TrtllmHandler]):
@@ -128,7 +145,10 @@ class TrtllmWorker(PatchedWorker[TrtllmConfig, TrtllmHandler]):
     engine = ENGINE
 
     def __init__(self, config: TrtllmConfig, settings: flags.WorkerSettings) -> None:
-        super().__init__(config, msgspec.structs.replace(settings, workers=0))
+        # A description's parser is transformers' own; the others need TensorRT-LLM.
+        may_pool = bool(describing_name(settings.names))
+        workers = settings.workers if may_pool else 0
+        super().__init__(config, msgspec.structs.replace(settings, workers=workers))
         self._processes = settings.workers
         self._engine_args: JsonObject = {}
         self._vocabulary_size: int | None = None
@@ -181,17 +201,18 @@ class TrtllmWorker(PatchedWorker[TrtllmConfig, TrtllmHandler]):
     def load(self) -> LoadedModel:
         settings = self.settings
         arguments = self._engine_args
-        other = self.other_tokenizer(
-            arguments.get("tokenizer") or arguments["model"],
-            trust_remote_code=arguments.get("trust_remote_code", False),
-        )
-        tokenizer = choose_tokenizer(other, functools.partial(load_tokenizer, arguments))
+        source = {
+            "path": arguments.get("tokenizer") or arguments["model"],
+            "trust_remote_code": arguments.get("trust_remote_code", False),
+        }
+        other = self.other_tokenizer(**source)
+        tokenizer = choose_tokenizer(other, functools.partial(load_tokenizer, **source))
         self._vocabulary_size = read_vocabulary_size(self._engine_args["model"])
         eos = getattr(tokenizer, "eos_token_id", None)
         self._eos_token_ids = frozenset(() if eos is None else (eos,))
         native = functools.partial(native_parsers, "trtllm", tokenizer, settings.names)
         parsers = choose_parsers(settings.parsers, settings.names, tokenizer, native)
-        return LoadedModel(tokenizer, parsers, {})
+        return LoadedModel(tokenizer, parsers, {**source, "other": other})
 
     @override
     def find_vocabulary_size(self, handler: TrtllmHandler) -> int | None:

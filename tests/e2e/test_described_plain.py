@@ -35,8 +35,8 @@ def ask(frontend: Process, question: str, *, stream: bool) -> Response:
     return Client(frontend.url, NAME).ask(build_request(question), stream=stream)
 
 
-def write_files(folder: Path) -> tuple[str, ...]:
-    """Write a described model and its transcripts; return the flags that name them."""
+def write_files(folder: Path) -> dict[str, str]:
+    """Write a described model and its transcripts; return them by the flags that name them."""
     transcripts = folder / "transcripts"
     transcripts.mkdir()
     rows = [
@@ -45,14 +45,14 @@ def write_files(folder: Path) -> tuple[str, ...]:
     ]
     (transcripts / "made_up.jsonl").write_text("\n".join(map(json.dumps, rows)))
     model = write_model(folder / "model", DESCRIPTION)
-    return ("--model", str(model), "--transcripts", str(transcripts))
+    return {"--model": str(model), "--transcripts": str(transcripts)}
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp(NAME)
     with Stack(folder / "stack") as stack:
-        files = write_files(folder)
+        files = itertools.chain.from_iterable(write_files(folder).items())
         stack.replay("--plain", *files, "--tokens-per-second", "50", name=NAME, wait=False)
         yield stack
 

@@ -1,10 +1,10 @@
-"""A description that no table holds, in workers of engines without parsers of their own."""
+"""A description that no table holds, in workers whose engines replay outputs."""
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -15,7 +15,23 @@ from tools.stack import HUGGINGFACE_FRONTEND, REPLAY_WORKER, Process, Stack
 
 COMMANDS = {"replay": REPLAY_WORKER, "contract": ("-m", "tests.e2e.contract_engine")}
 KINDS = ("auto", "native")
-WORKERS = list(itertools.product(COMMANDS, KINDS))
+WORKERS = list(itertools.product((*COMMANDS, "trtllm"), KINDS))
+
+
+def start_worker(stack: Stack, command: str, kind: str, files: Mapping[str, str]) -> None:
+    name, parsers = f"{command}-{kind}", (*AUTO_PARSERS, "--postprocess-parsers", kind)
+    if command == "trtllm":
+        stack.trtllm(
+            *("--trtllm-processing", *parsers),
+            model=files["--model"],
+            name=name,
+            wait=False,
+            DYN_NAMESPACE=name,
+            STANDIN_TRANSCRIPTS=files["--transcripts"],
+        )
+    else:
+        flags = (*itertools.chain.from_iterable(files.items()), *parsers, "--namespace", name)
+        stack.replay(*flags, name=name, command=COMMANDS[command], wait=False)
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +40,7 @@ def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     files = write_files(folder)
     with Stack(folder / "stack") as stack:
         for command, kind in WORKERS:
-            name = f"{command}-{kind}"
-            flags = (*files, *AUTO_PARSERS, "--postprocess-parsers", kind, "--namespace", name)
-            stack.replay(*flags, name=name, command=COMMANDS[command], wait=False)
+            start_worker(stack, command, kind, files)
         frontend = stack.frontend(command=HUGGINGFACE_FRONTEND, wait=False)
         for command, kind in WORKERS:
             stack.wait_for_model(frontend, f"{command}-{kind}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -144,9 +146,8 @@ class BaseLLM:
         self.args = SimpleNamespace(model=model, **kwargs)
         self.tokenizer = None
         self._end_id = files.eos_token_ids[0]
-        self._recordings = RecordedOutputs(
-            Recordings(files, read_transcripts(EXAMPLES / "transcripts"))
-        )
+        folder = Path(os.environ.get("STANDIN_TRANSCRIPTS", EXAMPLES / "transcripts"))
+        self._recordings = RecordedOutputs(Recordings(files, read_transcripts(folder)))
 
     def generate_async(
         self,
