@@ -126,9 +126,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
             SGLANG_PLUGINS="another",
             DYN_NAMESPACE="pooled",
         )
-        frontend = stack.frontend(*VLLM_PARSERS, wait=False)
+        frontend = stack.frontend(*AUTO_PARSERS, wait=False)
         huggingface = stack.frontend(*VLLM_PARSERS, command=HUGGINGFACE_FRONTEND, wait=False)
-        vllm = forked.frontend(*VLLM_PARSERS, "--tokenizer-backend", "vllm", wait=False)
+        vllm = forked.frontend(*AUTO_PARSERS, "--tokenizer-backend", "vllm", wait=False)
         stock = stack.frontend(command=STOCK_FRONTEND, wait=False)
         for each in (frontend, huggingface, vllm, stock):
             for model in (BACKEDGE_MODEL, PLAIN_MODEL, POOLED_MODEL, VLLM_MODEL):
