@@ -23,6 +23,7 @@ from click.testing import CliRunner
 from tests.cli.replay.recordings import call, write
 from tests.e2e import test_requests
 from tests.e2e.client import Client, ask_transcripts, build_request, eventually
+from tests.e2e.conftest import AUTO_PARSERS
 from tests.e2e.test_requests import requests_of_any_worker
 from tests.e2e.test_transcripts import (
     ALL,
@@ -93,7 +94,8 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayFleet]:
             *PARSERS, "--tokens-per-second", "20", "--namespace", "slow", name=SLOW, wait=False
         )
         engine = ("-m", "tests.e2e.contract_engine")
-        stack.replay(*PARSERS, "--namespace", CONTRACT, name=CONTRACT, command=engine, wait=False)
+        contract = (*AUTO_PARSERS, "--namespace", CONTRACT)
+        stack.replay(*contract, name=CONTRACT, command=engine, wait=False)
         recorded = write(folder / "recorded.jsonl", record_for(RECORDED))
         again = ("--recordings", recorded, "--namespace", RECORDED)
         stack.replay(*PARSERS, *again, name=RECORDED, wait=False)

@@ -22,7 +22,7 @@ from smg_grpc_proto import vllm_engine_pb2_grpc as services
 from tests.e2e import test_requests
 from tests.e2e.client import HTTP, Answer, Client, add_delta, ask_transcripts, build_request
 from tests.e2e.completion_cases import CASES, LETTERS, ask
-from tests.e2e.conftest import BACKEDGE_MODEL, VLLM_PARSERS, Fleet, describe_kv_events
+from tests.e2e.conftest import AUTO_PARSERS, BACKEDGE_MODEL, Fleet, describe_kv_events
 from tests.e2e.test_bad_requests import read_refusal
 from tests.e2e.test_kv_routing import BLOCK, OVERLAP, PREFIXES, TAIL
 from tests.e2e.test_requests import ask_prompt_logprobs, requests_of_any_worker
@@ -79,7 +79,7 @@ def start_engine(stack: Stack, port: int) -> Process:
 
 def start_worker(stack: Stack, port: int) -> Process:
     address = ("--engine", f"grpc://127.0.0.1:{port}", "--vllm-processing")
-    return stack.sidecar(*address, "--namespace", SIDECAR, *VLLM_PARSERS, name=SIDECAR)
+    return stack.sidecar(*address, "--namespace", SIDECAR, *AUTO_PARSERS, name=SIDECAR)
 
 
 @pytest.fixture(scope="module")
