@@ -113,9 +113,9 @@ def native_names(kind: Kind, engine: Engine | None) -> Callable[[str], Collectio
 
     It lists none unless `kind` is "native", and none of an engine that is not installed.
     """
+    return functools.partial(_list_names, engine) if kind == "native" else lambda _: []
+
+
+def _list_names(engine: Engine | None, flag: str) -> Collection[str]:
     wanted = [each for each in list_installed() if engine in (None, each)][:1]
-    return functools.partial(_list_names, wanted if kind == "native" else [])
-
-
-def _list_names(engines: Sequence[Engine], flag: str) -> Collection[str]:
-    return [name for each in engines for name in load_native_parsers(each).known_names(flag)]
+    return [name for each in wanted for name in load_native_parsers(each).known_names(flag)]
