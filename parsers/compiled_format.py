@@ -121,7 +121,8 @@ class CompiledFormat:
             is_text = not self.spelled.isdisjoint(self.markers.get(State.ARGUMENTS, {}))
             return SwallowedCall(self.markers) if is_text else None
         reads_values = not (VALUE_STATES | _OPEN_GRAMMARS).isdisjoint(self.markers)
-        return SwallowedMarkup(self.grammar, self.markers) if reads_values else None
+        tokens = frozenset(self.ids.values()) - self.spelled
+        return SwallowedMarkup(self.grammar, self.markers, tokens) if reads_values else None
 
     @cached_property
     def call_starts(self) -> frozenset[str]:

@@ -88,6 +88,7 @@ class Lexer:
     undecided: a marker token in an open string.
     counts: the text that is being read is reasoning.
     reasoning_tokens: how many tokens of reasoning were read, without its markers.
+    tokens_in_values: the marker tokens that were text of a call's values.
     """
 
     def __init__(self, table: CompiledFormat, reader: Reader) -> None:
@@ -102,6 +103,7 @@ class Lexer:
         self.counts = False
         self.undecided: UndecidedMarker | None = None
         self.reasoning_tokens = 0
+        self.tokens_in_values: set[str] = set()
 
     def look_for(self, state: State, grammar: IncrementalGrammar | None = None) -> None:
         """Look for the markers of `state` from now on, whose text `grammar` reads, if any."""
@@ -310,6 +312,7 @@ class Lexer:
             if self._state in VALUE_STATES or marker in self._table.grammar.quotes:
                 # The token may be a part of the longer text that ends the value, or says where a
                 # string has ended.
+                self.tokens_in_values.add(marker)
                 self.read(marker)
                 return
             self.flush()
@@ -334,6 +337,7 @@ class Lexer:
                 text = text[self._reader.take_text(text) :]
             return
         if self.grammar is not None:
+            self.tokens_in_values.add(marker)
             self.read(marker)
         elif (taken := self._reader.take_text(marker)) < len(marker):
             # The marker is read whole: the part that was taken is not read a second time.

@@ -119,7 +119,13 @@ class LinearParser(StreamParser, Reader):
         self._alone = table.alone
         self._has_channels = table.grammar.has_channels
         self._lexer = Lexer(table, self)
-        self._shown = ShownText(parameters, table.grammar.separator, table.markup, guesses=guesses)
+        self._shown = ShownText(
+            parameters,
+            table.grammar.separator,
+            table.markup,
+            self._lexer.tokens_in_values,
+            guesses=guesses,
+        )
         self._call = CallReader(table, self._shown)
         self._thoughts = ConsideredCalls(table, self._lexer, self._shown, self)
         self._state: State

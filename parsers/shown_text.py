@@ -26,8 +26,9 @@ holds it back, at most `MAX_SPACE` characters: text that follows brings it back,
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_MARKUP, MAX_READ_AGAIN, MAX_SPACE
@@ -111,7 +112,7 @@ class ShownText:
     """Shows text, and gives back as text what only looked like a call.
 
     parameters: each declared function's JSON schema by name. separator: `Format.separator`.
-    guesses: as for `ToolCallEmitter`.
+    tokens: as for `SwallowedMarkup.is_in`. guesses: as for `ToolCallEmitter`.
     events: what the client gets next. calls: writes tool calls to `events`.
     state: the state of the text that is shown, or that calls have interrupted.
     plain: the event of text that can be shown without `show`; None if it needs more than that.
@@ -123,13 +124,13 @@ class ShownText:
         parameters: Mapping[str, JsonObject],
         separator: str,
         markup: SwallowedMarkup | SwallowedCall | None = None,
+        tokens: Collection[str] = (),
         *,
         guesses: bool = False,
     ) -> None:
         self.events: list[Event] = []
-        self.calls = ToolCallEmitter(
-            self.events, parameters, markup.is_in if markup else None, guesses=guesses
-        )
+        find = functools.partial(markup.is_in, tokens=tokens) if markup else None
+        self.calls = ToolCallEmitter(self.events, parameters, find, guesses=guesses)
         self.calls.before_start = self._show_words
         self.state = State.CONTENT
         self.plain: type[Reasoning | Content] | None = None

@@ -21,6 +21,8 @@ from .format import (
 )
 from .schema import FunctionSchema
 
+# Stands for a marker that is only spelled; no marker has it.
+_HIDDEN = "\ufffc"
 # A mark of which no number or keyword consists.
 _MARK = re.compile(r"[<>\"/|]")
 _WORD = re.compile(r"[^\s<>=\"'/]+")
@@ -41,10 +43,13 @@ class SwallowedMarkup:
     some if they are where only the format puts them: around a declared parameter, between two
     calls, and at the beginning and the end of the value.
 
-    markers: by state, each marker's target.
+    markers: by state, each marker's target. tokens: those that count only as one token.
     """
 
-    def __init__(self, format_: Format, markers: Markers) -> None:
+    def __init__(
+        self, format_: Format, markers: Markers, tokens: frozenset[str] = frozenset()
+    ) -> None:
+        self._tokens = tokens
         after_calls: set[State | Jump] = {*TEXT_STATES, State.TOOL_SECTION, Jump.RETURN}
         ends = find_markers(markers, _BETWEEN, after_calls)
         ends -= find_markers(markers, (State.CONTENT,), set(State).difference(TEXT_STATES))
@@ -85,6 +90,7 @@ class SwallowedMarkup:
         schema: FunctionSchema,
         unended: bool,
         lacking: str,
+        tokens: Collection[str] = (),
     ) -> bool:
         """Whether a value of `arguments`, which lack their last brace, has swallowed markup.
 
@@ -92,6 +98,8 @@ class SwallowedMarkup:
         unended: the end of one of the values is missing, or was guessed, or a parameter is; then
             its words, and the syntax of a call, are a sign, too.
         lacking: the quote that a key lacks; "" if none does. A value may have it instead.
+        tokens: the markers that were tokens where they have no meaning. Spelled out, they and all
+            other tokens are words about the format.
         """
         try:
             values = json.loads(arguments + "}").items()
@@ -99,9 +107,10 @@ class SwallowedMarkup:
             return False  # the arguments were written as a whole, with ends of their own
         is_merged = _has_other_keys([key for key, _ in values], schema)
         unended |= is_merged
+        spelled = self._tokens.difference(tokens)
         return any(
-            self._is_in_text(value, names)
-            or (unended and self._has_lost_end(value, names, is_merged=is_merged))
+            self._is_in_text(text := _hide(value, spelled), names)
+            or (unended and self._has_lost_end(text, names, is_merged=is_merged))
             or (lacking and value.count(lacking) % 2)
             or ("string" not in schema.member(key).kinds and _MARK.search(value) is not None)
             for key, value in values
@@ -154,9 +163,16 @@ class SwallowedCall:
         starts = find_markers(markers, (State.CONTENT,), CALL_STATES)
         self._between = re.compile(rf"(?:{_any(ends)})(?:\s|\\n)*(?:{_any(starts)})")
 
-    def is_in(self, arguments: str, *_: object) -> bool:
+    def is_in(self, arguments: str, *_: object, **__: object) -> bool:
         """Whether `arguments`, as JSON, have swallowed a call."""
         return self._between.search(arguments) is not None
+
+
+def _hide(text: str, markers: Iterable[str]) -> str:
+    """Return `text` without `markers`, longer ones first."""
+    for marker in sorted(markers, key=len, reverse=True):
+        text = text.replace(marker, _HIDDEN)
+    return text
 
 
 def _has_other_keys(keys: Iterable[str], schema: FunctionSchema) -> bool:

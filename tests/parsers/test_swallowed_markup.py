@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import (
     Event,
     ToolCallArguments,
+    ToolCallCut,
     ToolCallMalformed,
     ToolCallStarted,
     join,
@@ -102,6 +104,37 @@ def test_a_marker_may_be_mentioned(name: str, frame: str, value: str, size: int)
     events = parse(name, frame.format(value), size)
     assert [event for event in events if isinstance(event, ToolCallMalformed)] == []
     assert json.loads(sent(events)) == {"path": value}
+
+
+GLM_TAGS = [f"<{end}{tag}>" for tag in ("tool_call", "arg_key", "arg_value") for end in ("", "/")]
+GLM_IDS = {tag: number for number, tag in enumerate(GLM_TAGS, 1)}
+GLM_VALUES = [value for name, _, value in SWALLOWED if name == "glm45"]
+
+
+def read_tokens(value: str, *, is_spelled: bool) -> list[Event]:
+    """Return the events of a call whose markers are tokens, but for those spelled in `value`."""
+    before, after = GLM.split("{}")
+    request = ParserRequest(tools=TOOLS, tool_choice="auto")
+    parser = linear_parsers(ParserNames("glm45"), Vocabulary(GLM_IDS))(request, [])
+    events: list[Event] = []
+    for text, is_value in ((before, False), (value, True), (after, False)):
+        for piece in re.split(f"({'|'.join(GLM_TAGS)})", text):
+            token = 0 if is_value and is_spelled else GLM_IDS.get(piece, 0)
+            events += parser.feed(piece, [token]) if piece else []
+    return join(events + parser.finish())
+
+
+@pytest.mark.parametrize("value", GLM_VALUES)
+def test_a_marker_that_is_spelled_where_it_would_be_a_token_is_no_markup(value: str) -> None:
+    events = read_tokens(value, is_spelled=True)
+    assert [event for event in events if isinstance(event, ToolCallMalformed)] == []
+    assert json.loads(sent(events)) == {"path": value}
+
+
+@pytest.mark.parametrize("value", GLM_VALUES)
+def test_a_marker_that_is_a_token_in_a_value_is_markup(value: str) -> None:
+    events = read_tokens(value, is_spelled=False)
+    assert any(isinstance(event, ToolCallMalformed | ToolCallCut) for event in events)
 
 
 @pytest.mark.parametrize("family", WRITERS, ids=[family.name for family in WRITERS])
