@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
+from .arguments.tool_calls import FindMarkup
 from .format import (
     CALL_STATES,
     CODE_STATES,
@@ -123,6 +124,10 @@ class CompiledFormat:
         reads_values = not (VALUE_STATES | _OPEN_GRAMMARS).isdisjoint(self.markers)
         tokens = frozenset(self.ids.values()) - self.spelled
         return SwallowedMarkup(self.grammar, self.markers, tokens) if reads_values else None
+
+    def find_markup(self, tokens: Collection[str]) -> FindMarkup | None:
+        """Return what finds markup in values; None as for `markup`. tokens: as for its `is_in`."""
+        return None if self.markup is None else partial(self.markup.is_in, tokens=tokens)
 
     @cached_property
     def call_starts(self) -> frozenset[str]:

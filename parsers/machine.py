@@ -117,15 +117,9 @@ class LinearParser(StreamParser, Reader):
     ) -> None:
         self._table = table
         self._alone = table.alone
-        self._has_channels = table.grammar.has_channels
         self._lexer = Lexer(table, self)
-        self._shown = ShownText(
-            parameters,
-            table.grammar.separator,
-            table.markup,
-            self._lexer.tokens_in_values,
-            guesses=guesses,
-        )
+        markup = table.find_markup(self._lexer.tokens_in_values)
+        self._shown = ShownText(parameters, table.grammar.separator, markup, guesses=guesses)
         self._call = CallReader(table, self._shown)
         self._thoughts = ConsideredCalls(table, self._lexer, self._shown, self)
         self._state: State
@@ -351,7 +345,7 @@ class LinearParser(StreamParser, Reader):
         if target is Jump.BY_HEADER:
             target = self._call.header_target
             self._shown.messages.begin(target)
-            if target is State.CONTENT and not self._has_channels:
+            if target is State.CONTENT and not self._table.grammar.has_channels:
                 target = self._shown.state  # the header interrupts a text
         return target if isinstance(target, State) else self._shown.resume_text()
 
@@ -403,7 +397,7 @@ class LinearParser(StreamParser, Reader):
             return self._collect(text)
         elif state is State.IGNORED:
             # Channels have text between their messages, which is for no client.
-            if not self._has_channels and not self._shown.keep_ignored(text):
+            if not self._table.grammar.has_channels and not self._shown.keep_ignored(text):
                 self._reject()
                 return 0
         elif self._shown.calls.open:

@@ -26,17 +26,15 @@ holds it back, at most `MAX_SPACE` characters: text that follows brings it back,
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_MARKUP, MAX_READ_AGAIN, MAX_SPACE
-from .arguments.tool_calls import ToolCallEmitter
+from .arguments.tool_calls import FindMarkup, ToolCallEmitter
 from .events import Content, Event, Reasoning, ToolCallCut
 from .format import COMPLETE, FIRST_STATES, TEXT_STATES, Jump, State
 from .held_back import HeldText, hold
-from .swallowed_markup import SwallowedCall, SwallowedMarkup
 
 # Characters between and around calls that are not text.
 BETWEEN_CALLS = " \t\r\n,;]})"
@@ -112,7 +110,7 @@ class ShownText:
     """Shows text, and gives back as text what only looked like a call.
 
     parameters: each declared function's JSON schema by name. separator: `Format.separator`.
-    tokens: as for `SwallowedMarkup.is_in`. guesses: as for `ToolCallEmitter`.
+    markup, guesses: as for `ToolCallEmitter`.
     events: what the client gets next. calls: writes tool calls to `events`.
     state: the state of the text that is shown, or that calls have interrupted.
     plain: the event of text that can be shown without `show`; None if it needs more than that.
@@ -123,14 +121,12 @@ class ShownText:
         self,
         parameters: Mapping[str, JsonObject],
         separator: str,
-        markup: SwallowedMarkup | SwallowedCall | None = None,
-        tokens: Collection[str] = (),
+        markup: FindMarkup | None = None,
         *,
         guesses: bool = False,
     ) -> None:
         self.events: list[Event] = []
-        find = functools.partial(markup.is_in, tokens=tokens) if markup else None
-        self.calls = ToolCallEmitter(self.events, parameters, find, guesses=guesses)
+        self.calls = ToolCallEmitter(self.events, parameters, markup, guesses=guesses)
         self.calls.before_start = self._show_words
         self.state = State.CONTENT
         self.plain: type[Reasoning | Content] | None = None
