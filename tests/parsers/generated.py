@@ -31,6 +31,8 @@ Token = tuple[str, int]
 
 # Stands for a word that no other place of the answer has.
 WORD = "\ue000"
+# A shorter marker is a sign that strings may have.
+SHORTEST = 3
 # Stand for the family's markers while an answer is written.
 FIRST_STAND_IN = 0xA000
 LOOKS_LIKE = (
@@ -113,11 +115,14 @@ def answers(draw: st.DrawFn, name: str) -> Answer:
 def spelled(family: Family, ids: dict[str, int]) -> list[int]:
     """Return the tokens whose text a string may spell.
 
-    A mark around strings ends them, whether it is one token or many.
+    A mark around strings ends them, whether it is one token or many, and so does a marker without a
+    token, alone or within another one.
     """
     format_ = tool_format(family.tool_parser or "")
     assert format_ is not None
-    return [id_ for marker, id_ in ids.items() if marker not in format_.quotes]
+    known = {*itertools.chain.from_iterable(format_.states.values())}
+    ends = {*format_.quotes, *(one for one in known.difference(ids) if len(one) >= SHORTEST)}
+    return [id_ for marker, id_ in ids.items() if not any(end in marker for end in ends)]
 
 
 def _can_write(family: Family) -> Callable[[Drawn], bool]:
