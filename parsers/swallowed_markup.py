@@ -46,10 +46,9 @@ class SwallowedMarkup:
     markers: by state, each marker's target. tokens: those that count only as one token.
     """
 
-    def __init__(
-        self, format_: Format, markers: Markers, tokens: frozenset[str] = frozenset()
-    ) -> None:
-        self._tokens = tokens
+    def __init__(self, format_: Format, markers: Markers, tokens: Collection[str]) -> None:
+        # Longest first: one may have another within it.
+        self._tokens = sorted(tokens, key=lambda marker: (-len(marker), marker))
         after_calls: set[State | Jump] = {*TEXT_STATES, State.TOOL_SECTION, Jump.RETURN}
         ends = find_markers(markers, _BETWEEN, after_calls)
         ends -= find_markers(markers, (State.CONTENT,), set(State).difference(TEXT_STATES))
@@ -90,7 +89,7 @@ class SwallowedMarkup:
         schema: FunctionSchema,
         unended: bool,
         lacking: str,
-        tokens: Collection[str] = (),
+        tokens: Collection[str],
     ) -> bool:
         """Whether a value of `arguments`, which lack their last brace, has swallowed markup.
 
@@ -107,9 +106,8 @@ class SwallowedMarkup:
             return False  # the arguments were written as a whole, with ends of their own
         is_merged = _has_other_keys([key for key, _ in values], schema)
         unended |= is_merged
-        spelled = self._tokens.difference(tokens)
         return any(
-            self._is_in_text(text := _hide(value, spelled), names)
+            self._is_in_text(text := _hide(value, self._tokens, tokens), names)
             or (unended and self._has_lost_end(text, names, is_merged=is_merged))
             or (lacking and value.count(lacking) % 2)
             or ("string" not in schema.member(key).kinds and _MARK.search(value) is not None)
@@ -168,10 +166,10 @@ class SwallowedCall:
         return self._between.search(arguments) is not None
 
 
-def _hide(text: str, markers: Iterable[str]) -> str:
-    """Return `text` without `markers`, longer ones first."""
-    for marker in sorted(markers, key=len, reverse=True):
-        text = text.replace(marker, _HIDDEN)
+def _hide(text: str, markers: Iterable[str], shown: Collection[str]) -> str:
+    for marker in markers:
+        if marker not in shown:
+            text = text.replace(marker, _HIDDEN)
     return text
 
 
