@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from backedge.base.errors import SetupError
+from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest
 from backedge.parsers.events import Event, join
 
@@ -15,7 +16,7 @@ from tests.conformance.peers import SYSTEMS, load_tokenizer
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TURN, Family
 from tests.parsers.sample_model import feed_tokens
-from tests.slips.slips import TOOLS, Slip
+from tests.slips.slips import TOOLS
 
 WRITERS = [family for family in FAMILIES.values() if family.write is not None]
 
@@ -39,20 +40,24 @@ def _prompt(family_name: str) -> tuple[int, ...]:
     return tuple(encode(load_tokenizer(build_names(family)), family.prompt or TURN))
 
 
-def read(parsers: ParserFactory, family: Family, output: str) -> list[Event]:
+def read(
+    parsers: ParserFactory, family: Family, output: str, tools: Sequence[JsonObject] = TOOLS
+) -> list[Event]:
     """Return what a client gets of an output, fed token by token."""
     tokenizer = load_tokenizer(build_names(family))
-    request = ParserRequest(tools=TOOLS, tool_choice="auto")
+    request = ParserRequest(tools=list(tools), tool_choice="auto")
     parser = parsers(request, list(_prompt(family.name)))
     shows = parsers.shows_special_tokens(request)
     events = feed_tokens(parser, tokenizer, output, skip_special_tokens=not shows)
     return join(events + parser.finish())
 
 
-def read_or_fail(parsers: ParserFactory, family: Family, slip: Slip) -> Sequence[Event]:
+def read_or_fail(
+    parsers: ParserFactory, family: Family, output: str, tools: Sequence[JsonObject] = TOOLS
+) -> Sequence[Event]:
     """Return what a client gets; nothing if the parser raises, which peers' may."""
     try:
-        return read(parsers, family, slip.output)
+        return read(parsers, family, output, tools)
     except Exception as error:  # noqa: BLE001 - a peer's parser may raise anything
-        logging.getLogger(__name__).debug("%s: %r", slip, error)
+        logging.getLogger(__name__).debug("%r: %r", output, error)
         return []

@@ -1,0 +1,53 @@
+"""Well-formed calls pass unchanged, whatever their schema says, at any chunking."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from backedge.parsers.base import ParserRequest
+from backedge.parsers.events import Event, join
+from backedge.parsers.linear_parsers import Vocabulary
+from backedge.parsers.parser_lookup import linear_parsers, tool_format
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.parsers.families.family import Family
+from tests.parsers.fuzzing import fuzz
+from tests.slips.outcome import Class
+from tests.slips.systems import WRITERS, build_names, find_parsers, read
+from tests.slips.wellformed import KINDS, WellFormed, draw_case, judge
+
+every_family = pytest.mark.parametrize("family", WRITERS, ids=[family.name for family in WRITERS])
+
+# Most keys with characters of a syntax are none of Python's.
+TRIES = 1000
+
+
+def read_text(family: Family, case: WellFormed, size: int) -> list[Event]:
+    """Return what a client gets if no marker is a token, in pieces of `size` characters."""
+    request = ParserRequest(tools=case.tools, tool_choice="auto")
+    parser = linear_parsers(build_names(family), Vocabulary())(request, [])
+    pieces = re.findall(rf"(?s).{{1,{size}}}", case.output)
+    return join([event for piece in pieces for event in parser.feed(piece)] + parser.finish())
+
+
+@every_family
+@pytest.mark.parametrize("kind", KINDS)
+@fuzz(10)
+@given(draw=st.randoms(use_true_random=True), size=st.integers(2, 40))
+def test_a_wellformed_call_passes_unchanged(
+    family: Family, kind: str, draw: random.Random, size: int
+) -> None:
+    format_, parsers = tool_format(family.name), find_parsers("ours", family)
+    assert format_ is not None
+    assert parsers is not None
+    assert family.write is not None
+    drawn = (draw_case(draw, family, format_, kind) for _ in range(TRIES))
+    case = next(case for case in drawn if case is not None)
+    by_character = read_text(family, case, 1)
+    assert judge(case, by_character, family.write) is Class.RIGHT
+    assert read_text(family, case, size) == by_character
+    by_token = read(parsers, family, case.output, case.tools)
+    assert judge(case, by_token, family.write) is Class.RIGHT
