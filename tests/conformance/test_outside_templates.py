@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
-from dataclasses import replace
-from typing import Any
-
 import pytest
-from backedge.parsers.base import ParserRequest
-from backedge.parsers.detection import detect_reasoning, detect_tool_calls
-from backedge.parsers.events import join
-from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
-from backedge.templates.auto_parsers import probe_template
-from backedge.templates.chat_template import (
-    compile_template,
-    create_environment,
-    format_tools,
-    reads_content_parts,
-)
 
 from benchmarks.samples.sample import Call
-from tests.conformance.cases import OUTSIDE
+from tests.conformance.outside_templates import TEMPLATES, load_template
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families.family import function
-
-TEMPLATES = {
-    path.stem: path
-    for folder in ("llamacpp_templates", "vllm_templates")
-    for path in sorted((OUTSIDE / folder).glob("*.jinja"))
-}
-if not TEMPLATES:
-    pytest.skip("there are no templates beside the checkout", allow_module_level=True)
 
 TEXT = 'first\n  "second"\tit\'s\n<b>3</b> {x} \\n Ünï 世界'
 WRITE = Call("write_file", {"path": "a b.txt", "text": TEXT})
@@ -51,12 +27,7 @@ TOOLS = [
         function("search", tags={"type": "array", "items": {"type": "string"}}, options="object"),
     )
 ]
-QUESTION = "BACKEDGE-QUESTION"
 SAID = "BACKEDGE-ANSWER"
-SPECIAL = {"bos_token": "<s>", "eos_token": "</s>"}
-# The beginning of a marker that was cut off with the common part of two texts.
-CUT_MARKER = re.compile(r"[<\[◁][^>\]▷]*\Z")
-SUFFIXED = re.compile(r"</?\w+:opensource>")
 
 # Templates of models with tools whose calls no parser of ours reads, with the reason.
 NOT_READ = {
@@ -101,87 +72,27 @@ OTHER_ANSWERS = {
 }
 
 
-def write_turns(source: str, calls: tuple[Call, ...], content: str = "") -> list[str]:
-    """Return what a template writes for an answer with calls, from where the model begins."""
-    template = compile_template(source)
-    parts = reads_content_parts(create_environment().parse(source))
-    question = {
-        "role": "user",
-        "content": [{"type": "text", "text": QUESTION}] if parts else QUESTION,
-    }
-
-    def render(answer: list[Any], *, add_generation_prompt: bool) -> str | None:
-        tools = format_tools(TOOLS, "vllm")
-        variables: dict[str, Any] = {"messages": [question, *answer], "tools": tools}
-        variables |= {**SPECIAL, "add_generation_prompt": add_generation_prompt}
-        try:
-            return str(template.render(variables)).rpartition(QUESTION)[2]
-        except Exception:  # noqa: BLE001 - a template is the model's code and may raise anything
-            return None
-
-    turns = []
-    for call_id, as_text in (
-        ("call0000{}", False),
-        ("functions.{1}:{0}", False),
-        ("call0000{}", True),
-    ):
-        tool_calls = [
-            {
-                "id": call_id.format(number, call.name),
-                "type": "function",
-                "function": {
-                    "name": call.name,
-                    "arguments": json.dumps(call.arguments) if as_text else call.arguments,
-                },
-            }
-            for number, call in enumerate(calls)
-        ]
-        answer = {"role": "assistant", "content": content, "tool_calls": tool_calls}
-        prompt = render([], add_generation_prompt=True)
-        turn = render([answer], add_generation_prompt=False)
-        if prompt is None or turn is None:
-            continue
-        pairs = enumerate(zip(prompt, turn, strict=False))
-        length = next((i for i, (a, b) in pairs if a != b), min(len(prompt), len(turn)))
-        common = CUT_MARKER.sub("", turn[:length]) if length < len(prompt) else turn[:length]
-        turns.append(turn[len(common) :])
-    return turns
-
-
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_no_template_writes_more_line_breaks_before_a_call_than_its_format(name: str) -> None:
-    source = TEMPLATES[name].read_text(encoding="utf-8")
-    tools = detect_tool_calls(probe_template(source, SPECIAL)).format
-    if tools is None:
+    template = load_template(name)
+    if template.format is None:
         return
-    for turn in write_turns(source, (EMPTY,), content=SAID):
+    for turn in template.write([(EMPTY.name, EMPTY.arguments)], TOOLS, content=SAID):
         after = turn.partition(SAID)[2]
-        assert len(after) - len(after.lstrip()) <= tools.breaks_before_calls
+        assert len(after) - len(after.lstrip()) <= template.format.breaks_before_calls
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_calls_are_read_back(name: str) -> None:
-    source = TEMPLATES[name].read_text(encoding="utf-8")
-    evidence = probe_template(source, SPECIAL)
-    markers = sorted(set(SUFFIXED.findall("".join((*evidence.turns, *evidence.prompts)))))
-    ids = {marker: number for number, marker in enumerate(markers, 1)}
-    evidence = replace(evidence, tokens=frozenset(ids))
-    tools = detect_tool_calls(evidence).format
-    if tools is None:
-        assert name in NOT_READ or not evidence.takes_tools
+    template = load_template(name)
+    if template.format is None:
+        assert name in NOT_READ or not template.evidence.takes_tools
         return
     assert name not in NOT_READ
-    parsers = LinearParsers(tools, detect_reasoning(evidence, tools).format, Vocabulary(ids))
 
-    def read(turn: str) -> tuple[Call, ...]:
-        parser = parsers(ParserRequest(tools=TOOLS, tool_choice="auto"), [])
-        pieces = re.split(f"({SUFFIXED.pattern})", turn)
-        events = [event for text in pieces for event in parser.feed(text, [ids.get(text, 0)])]
-        return join_outcome(join(events + parser.finish())).calls
+    def read_back(calls: tuple[Call, ...]) -> bool:
+        turns = template.write([(call.name, call.arguments) for call in calls], TOOLS)
+        return any(join_outcome(template.read(turn, TOOLS)).calls == calls for turn in turns)
 
-    others = [
-        calls
-        for calls in ANSWERS
-        if not any(read(turn) == calls for turn in write_turns(source, calls))
-    ]
+    others = [calls for calls in ANSWERS if not read_back(calls)]
     assert len(others) == OTHER_ANSWERS.get(name, (0, ""))[0], others

@@ -23,7 +23,7 @@ from tests.parsers.families.family import Family, Invocation
 from tests.slips.outcome import Class, read_object, read_shown
 
 Schema = dict[str, Any]
-Drawn = tuple[Invocation, Schema]
+Drawn = tuple[Invocation, Schema | None]
 WORDS = (
     "alpha",
     "Beta gamma",
@@ -62,21 +62,33 @@ PLAIN: Schema = {"path": "string", "n": "integer", "ratio": "number", "on": "boo
 
 @dataclass(frozen=True)
 class WellFormed:
-    """One call, and how its writer writes it. kind: a key of `KINDS`."""
+    """One call, and how its writer writes it.
+
+    kind: a key of `KINDS`. ends_turn: the output ends with what ends a turn, which is text here.
+    """
 
     writer: str
     kind: str
     call: Invocation
     schema: Schema | None
     output: str
+    ends_turn: bool = False
 
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The request's tools: the call's function, and one without parameters."""
-        functions: list[dict[str, Any]] = [{"name": self.call[0]}, {"name": "get_time"}]
-        if self.schema is not None:
-            functions[0]["parameters"] = self.schema
-        return [{"type": "function", "function": function} for function in functions]
+        schemas = {self.call[0]: self.schema, "get_time": declare({})}
+        return [
+            {
+                "type": "function",
+                "function": {
+                    "name": name,
+                    "description": "It helps.",
+                    **({} if schema is None else {"parameters": schema}),
+                },
+            }
+            for name, schema in schemas.items()
+        ]
 
 
 # The kinds of calls.
@@ -96,6 +108,7 @@ def declared(draw: random.Random, _: Format) -> Drawn:
 def one_key_more(draw: random.Random, format_: Format) -> Drawn:
     """One argument more than declared; strict tools and zod send `additionalProperties: false`."""
     (name, arguments), schema = declared(draw, format_)
+    assert schema is not None
     more = {draw.choice(KEYS): draw_value(draw, "string")}
     items = [*arguments.items(), *more.items()]
     draw.shuffle(items)
@@ -158,9 +171,8 @@ def like_tags(draw: random.Random, format_: Format) -> Drawn:
 def no_schema(draw: random.Random, _: Format) -> Drawn:
     """Calls of a function that declares no parameters, or any."""
     keys = draw.sample(KEYS, draw.randint(0, 3))
-    return ("f", {key: draw_value(draw, "string") for key in keys}), draw.choice(
-        ({}, {"type": "object"}, {"type": "object", "properties": {}})
-    )
+    schema = draw.choice((None, {}, {"type": "object"}, declare({})))
+    return ("f", {key: draw_value(draw, "string") for key in keys}), schema
 
 
 KINDS: dict[str, Callable[[random.Random, Format], Drawn]] = {
@@ -327,7 +339,9 @@ def judge(
         return Class.OPEN
     got = [(name, arguments or {}) for name, arguments in calls]
     is_right = got == [case.call] or write("", got) == case.output or _is_converted(case.call, got)
-    return Class.RIGHT if is_right and not shown.text.strip() else Class.WRONG
+    more = shown.text.strip()
+    has_end = case.ends_turn and case.output.rstrip().endswith(more)
+    return Class.RIGHT if is_right and (not more or has_end) else Class.WRONG
 
 
 def _is_converted(call: Invocation, got: Sequence[Invocation]) -> bool:
