@@ -25,6 +25,10 @@ COMMANDS = {
         "cli.doctor.checkup:command",
         "check compatibility: of versions, of a model and its parsers, of a fleet",
     ),
+    "frontend-flags": (
+        "cli.frontend_flags:command",
+        "let `python -m dynamo.frontend` know the switches of Backedge",
+    ),
     "inspect": ("cli.inspect.main:command", "inspect a recorded request, token by token"),
     "offline": (
         "offline.command:command",

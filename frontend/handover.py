@@ -27,16 +27,16 @@ DYNAMO = ["-m", "dynamo.frontend"]
 def replace_dynamo() -> None:
     """Continue as `python -m backedge.frontend` with the same flags, in the same process.
 
-    Entry point `vllm.general_plugins`, and called by backedge.pth: without effect unless the
-    process is `python -m dynamo.frontend` with one of the switches, or its variable. Dynamo has
-    started nothing by then.
+    Entry point `vllm.general_plugins`, and called by the line that `backedge frontend-flags` can
+    write: without effect unless the process is `python -m dynamo.frontend` with one of the
+    switches, or its variable. Dynamo has started nothing by then.
     """
     arguments = list(sys.orig_argv)
     places = (place for place, _ in enumerate(arguments) if arguments[place : place + 2] == DYNAMO)
     place = next(places, None)
     if place is None or not asks_for_backedge(arguments[place + 2 :]):
         return
-    flags = without_processor(arguments[place + 2 :])
+    _, flags = split_processor(arguments[place + 2 :])
     ours = [*arguments[:place], "-m", "backedge.frontend", *flags]
     os.execv(sys.executable, ours)  # noqa: S606 - the user's own command line
 
@@ -48,8 +48,9 @@ def asks_for_backedge(flags: Sequence[str]) -> bool:
     return not given.isdisjoint(names) or bool(read_variable(names, options).get("default"))
 
 
-def without_processor(flags: Sequence[str]) -> list[str]:
-    """Return the flags without Dynamo's chat processor: each model's workers decide."""
+def split_processor(flags: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return Dynamo's chat processor, and the flags without it: each model's workers decide."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument(CHAT_PROCESSOR_FLAG)
-    return parser.parse_known_args(flags)[1]
+    parser.add_argument(CHAT_PROCESSOR_FLAG, default=os.environ.get("DYN_CHAT_PROCESSOR"))
+    parsed, rest = parser.parse_known_args(flags)
+    return parsed.dyn_chat_processor, rest

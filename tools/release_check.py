@@ -25,13 +25,10 @@ PYTHONS = ("3.11", "3.12", "3.13")
 SMOKE = ROOT / "tools" / "release_smoke.py"
 # Files of packages that the wheel omits, because installed code never reads these weights.
 LEFT_OUT = {"examples/tiny_model/model.safetensors"}
-# The second one lets `python -m dynamo.frontend` know our flags where no engine loads plugins.
-INSTALLED = {"backedge", "backedge.pth"}
+INSTALLED = {"backedge"}
 MAX_MIB = 5
 # Folders that are in neither file.
 NOT_SHIPPED = ("tests", "benchmarks", "tools", ".ci")
-# The sdist has it, because it makes the wheel.
-BUILDS = {"tools/build_py.py"}
 
 
 class ReleaseError(Exception):
@@ -110,7 +107,7 @@ def check_contents(sdist: Path, wheel: Path) -> None:
     for name, contents in ((wheel.name, in_wheel), (sdist.name, in_sdist)):
         if not any(PurePosixPath(path).name == "LICENSE" for path in contents):
             raise ReleaseError(f"{name} has no LICENSE")
-        if wrong := [path for path in contents - BUILDS if path.startswith(NOT_SHIPPED)]:
+        if wrong := [path for path in contents if path.startswith(NOT_SHIPPED)]:
             raise ReleaseError(f"{name} has {sorted(wrong)}")
     for archive in (sdist, wheel):
         if (size := archive.stat().st_size / 2**20) > MAX_MIB:

@@ -17,16 +17,24 @@ from ...base.engines import has_engine, load_engine_module
 from ...base.errors import BackedgeError, SetupError
 from ...base.flags import FlagParser, find_flags
 from ...engines.dynamo.types import FrontendConfig
-from ...frontend.handover import CHAT_PROCESSOR_FLAG, asks_for_backedge, without_processor
+from ...frontend.handover import CHAT_PROCESSOR_FLAG, asks_for_backedge, split_processor
 from ...frontend.main import FrontendFlags, Parsed, check_start, parse_flags
 from ...tokenization.custom_tokenizer import Source, find_class
 from ...tokenization.tokenizer_selection import TokenizerSelection, parse_tokenizer_flags
 from ...worker.flags import read_settings, resolve_auto_names
+from ..frontend_flags import find_file
 from .engine_flags import FRONTEND_GROUP, add_group, parse_all, run_parser
 from .findings import Finding
 from .worker_command import REPLAY, SIDECAR, WorkerCommand
 
 FRONTEND, STOCK_FRONTEND = "backedge.frontend", "dynamo.frontend"
+UNKNOWN_SWITCH = Finding(
+    "error",
+    "flags",
+    f"{STOCK_FRONTEND} does not know Backedge's switches here: it loads plugins only with "
+    f"{CHAT_PROCESSOR_FLAG} vllm",
+    f"start {FRONTEND} in its place, or run `backedge frontend-flags --install`",
+)
 
 
 def check_worker_start(command: WorkerCommand) -> Iterator[Finding]:
@@ -104,7 +112,11 @@ def check_frontend_command(words: Sequence[str]) -> Iterator[Finding]:
     module = FRONTEND if FRONTEND in words else STOCK_FRONTEND
     arguments = list(words[words.index(module) + 1 :])
     if module == STOCK_FRONTEND and asks_for_backedge(arguments):
-        module, arguments = FRONTEND, without_processor(arguments)
+        processor, arguments = split_processor(arguments)
+        if processor != "vllm" and not find_file().is_file():
+            yield UNKNOWN_SWITCH
+            return
+        module = FRONTEND
     flags: FrontendFlags | None = None
     try:
         if module == FRONTEND:

@@ -35,5 +35,5 @@ def test_the_first_prints_what_the_page_says(monkeypatch) -> None:
 
 
 def test_the_table_has_all_subcommands() -> None:
-    named = re.findall(r"^\| `backedge (\w+)`", PAGE, flags=re.MULTILINE)
+    named = re.findall(r"^\| `backedge ([\w-]+)`", PAGE, flags=re.MULTILINE)
     assert sorted(named) == sorted(COMMANDS)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 import venv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from tests.e2e.client import Client
 from tests.support import TRANSCRIPTS
 from tools.stack import ROOT, Stack
 
-FILES = ("pyproject.toml", "README.md", "LICENSE", "tools/build_py.py")
+FILES = ("pyproject.toml", "README.md", "LICENSE")
+OFFLINE = ("--no-deps", "--no-index")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # The source folders that the wheel is built from.
 FOLDERS = {Path(name).parts[0] for name in PROJECT["tool"]["setuptools"]["package-dir"].values()}
@@ -29,20 +31,25 @@ def run_pip(*arguments: str | Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def site_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a fresh installation. Nothing is downloaded."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return a copy of the source, and the wheel made of it. Nothing is downloaded."""
     folder = tmp_path_factory.mktemp("wheel")
     # A copy: setuptools leaves its build folder in the source tree, and packages what is there.
-    source, wheels, target = folder / "source", folder / "wheels", folder / "site-packages"
+    source, wheels = folder / "source", folder / "wheels"
     for name in FOLDERS:
         shutil.copytree(ROOT / name, source / name)
     for name in FILES:
-        (source / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, source / name)
-    offline = ("--no-deps", "--no-index")
-    run_pip("wheel", *offline, "--no-build-isolation", "--wheel-dir", wheels, source)
+    run_pip("wheel", *OFFLINE, "--no-build-isolation", "--wheel-dir", wheels, source)
     (wheel,) = wheels.glob("*.whl")
-    run_pip("install", *offline, "--target", target, wheel)
+    return source, wheel
+
+
+@pytest.fixture(scope="module")
+def site_packages(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a fresh installation."""
+    target = tmp_path_factory.mktemp("installed")
+    run_pip("install", *OFFLINE, "--target", target, built[1])
     return target
 
 
@@ -65,21 +72,42 @@ def test_the_replay_worker_finds_the_examples_of_its_own_installation(
     assert "model.safetensors" not in names
 
 
-def test_dynamos_frontend_with_a_switch_is_ours(site_packages: Path, tmp_path: Path) -> None:
+def install_wheel(source: Path, wheel: Path, python: Path) -> None:
+    run_pip("--python", python, "install", *OFFLINE, wheel)
+
+
+def install_editable(source: Path, wheel: Path, python: Path) -> None:
+    run_pip("--python", python, "install", *OFFLINE, "--no-build-isolation", "-e", source)
+
+
+@pytest.mark.parametrize("install", [install_wheel, install_editable])
+def test_dynamos_frontend_with_a_switch_is_ours_once_its_line_is_installed(
+    install: Callable[[Path, Path, Path], None], built: tuple[Path, Path], tmp_path: Path
+) -> None:
     venv.create(tmp_path, symlinks=True)
+    python = tmp_path / "bin/python"
     (own,) = tmp_path.glob("lib/python*/site-packages")
-    shutil.copytree(site_packages, own, dirs_exist_ok=True)
     others = [path for path in sys.path if path.endswith("site-packages")]
     (own / "others.pth").write_text("\n".join(others), encoding="utf-8")
+    install(*built, python)
 
-    def print_help(*flags: str) -> str:
-        command = [str(tmp_path / "bin/python"), "-m", "dynamo.frontend", *flags, "--help"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    def run(*arguments: str) -> str:
+        command = [str(python), "-m", *arguments]
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+        )
         return done.stdout
 
-    ours = print_help("--sglang-processing", "--dyn-chat-processor", "vllm")
+    stock = run("dynamo.frontend", "--help")
+    asked = ("dynamo.frontend", "--sglang-processing", "--dyn-chat-processor", "sglang", "--help")
+    assert run(*asked) == stock
+    assert str(own) in run("backedge.cli", "frontend-flags", "--install")
+    ours = run(*asked)
     assert "--allow-tokenizer-module" in ours
-    assert ours.endswith(print_help())  # Dynamo's own
+    assert ours.endswith(stock)
+    run("backedge.cli", "frontend-flags", "--remove")
+    assert run(*asked) == stock
 
 
 def test_a_stack_from_the_wheel_answers(site_packages: Path, tmp_path: Path) -> None:

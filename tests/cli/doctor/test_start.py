@@ -12,6 +12,7 @@ import io
 import runpy
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
@@ -279,6 +280,27 @@ def test_a_vllm_worker_and_doctor_refuse_the_same(run_vllm: Stage, flags: str, p
     assert run_vllm(arguments) == (not part)
     assert part in errors
     assert bool(errors) == bool(part)
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_installed", "is_ours"),
+    [
+        ("--vllm-processing", False, False),
+        ("--vllm-processing", True, True),
+        ("--vllm-processing --dyn-chat-processor vllm", False, True),
+        ("--vllm-processing --dyn-chat-processor sglang", False, False),
+    ],
+)
+def test_doctor_knows_where_dynamos_frontend_takes_a_switch(
+    flags: str, is_installed: bool, is_ours: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("dynamo.frontend")
+    monkeypatch.setattr("backedge.cli.doctor.start.find_file", lambda: tmp_path / "line.pth")
+    if is_installed:
+        (tmp_path / "line.pth").touch()
+    found = list(check_frontend_command(["-m", "dynamo.frontend", *flags.split()]))
+    assert [one.severity for one in found] == ["ok" if is_ours else "error"]
+    assert is_ours or "backedge frontend-flags --install" in found[0].fix
 
 
 OF_SGLANG = [
