@@ -9,7 +9,8 @@ raises and defines:
 - testing/transcripts.py: `UnknownPromptError`;
 - offline/contracts.py: kinds of `SetupError`, and `RowFailedError` of a strict batch;
 - frontend/response/worker_stream.py: `WorkerError`;
-- frontend/prompt_queue.py: `BusyError` (HTTP 503), `ClientGoneError`, `PreparationError` (500).
+- frontend/prompt_queue.py: `BusyError` (HTTP 503), `ClientGoneError`;
+  frontend/containment.py: `PreparationError` (500).
 
 Two errors appear only as causes of a `ParserFailedError`: `HeldTooMuchError` of
 postprocess/fallback.py and `ParserDisabledError` of worker/pool/process.py.

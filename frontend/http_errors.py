@@ -18,7 +18,8 @@ from ..base.errors import RequestError, SetupError, shorten
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
 from ..tokenization import TokenizerError
-from .prompt_queue import BusyError, ClientGoneError, PreparationError
+from .containment import PreparationError
+from .prompt_queue import BusyError, ClientGoneError
 
 logger = get_logger(__name__)
 

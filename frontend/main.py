@@ -98,6 +98,9 @@ FLAGS = (
     ),
     PROCESSING,
 )
+# How long a thread keeps the interpreter while others wait. Python's default of 5 ms would be added
+# to every delta that is sent while a prompt is rendered.
+SWITCH_INTERVAL_S = 0.0005
 # Our defaults for Dynamo's own variables; values that the user sets are kept.
 ENVIRONMENT = {
     # Dynamo waits this long for a stream's first chunk before it commits to HTTP 200, so errors
@@ -154,6 +157,7 @@ def main() -> None:
     """
     frontend_flags = parse_flags(sys.argv[1:])
     gc_freeze.pause()  # until `build_engine_factory`
+    sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
     off = check_dynamo()
     # Dynamo 1.7 would choose the number by the processors.
     os.environ.setdefault("DYN_PREPROCESS_WORKERS", "0")

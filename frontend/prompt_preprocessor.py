@@ -25,7 +25,8 @@ from ..engines.dynamo.types import Context
 from ..templates.rendering import SlowTemplateError, allowing
 from ..tokenization.model_files import ModelFolder
 from .chat_model import Prepared
-from .prompt_queue import PromptQueue, contained
+from .containment import contained
+from .prompt_queue import PromptQueue
 from .request.chat_request import ChatRequest
 from .request.preprocessed_request import (
     Prompt,

@@ -1,23 +1,15 @@
 """Threads for rendering and tokenizing, so that a long prompt delays no stream.
 
-One of them has an event loop, for other projects' asynchronous code that computes for a long time
-between awaits.
-
-Chat templates, tokenizers and engines may raise anything; what leaves a thread is an exception that
-an event loop survives. A future cannot hold StopIteration, so awaiting it never ends; SystemExit
-and KeyboardInterrupt end the loop that awaits them; a library in Rust that panics raises a
-BaseException as well.
+One of them has an event loop, for other projects' asynchronous code.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -27,10 +19,8 @@ from contextlib import (
 from typing import Any, TypeVar
 
 import msgspec
-import uvloop
-from dynamo.llm.exceptions import DynamoException, HttpError
 
-from ..base.errors import BackedgeError, shorten
+from ..base.errors import BackedgeError
 from ..base.limits import (
     MAX_THREAD_RENDER_MS,
     MAX_WAITING_CHARACTERS,
@@ -38,113 +28,13 @@ from ..base.limits import (
     TEMPLATE_S,
     WAITING_PER_THREAD,
 )
-from ..base.log import get_logger
 from ..engines.dynamo.types import Context
 from ..templates.rendering import SlowTemplateError, allowing
-
-# The errors that `as_http_errors` translates; vLLM and pydantic check requests with ValueError.
-EXPECTED = (BackedgeError, DynamoException, HttpError, ValueError)
-
-
-class PreparationError(BackedgeError):
-    """Rendering or tokenization failed, not because of the request. HTTP 500."""
-
-    def __init__(self, cause: BaseException) -> None:
-        described = f"{type(cause).__name__}: {shorten(str(cause))}".removesuffix(": ")
-        super().__init__(f"the request could not be prepared ({described}).")
-        self.__cause__ = cause
-
-
-@contextmanager
-def contained(*expected: type[BaseException]) -> Iterator[None]:
-    """Raise `PreparationError` for an exception that is no request's fault and not `expected`."""
-    try:
-        yield
-    except (*EXPECTED, SlowTemplateError, *expected):
-        raise
-    except BaseException as error:
-        raise PreparationError(error) from error
-
-
-logger = get_logger(__name__)
+from .containment import contained
+from .loop_thread import LoopThread
 
 T = TypeVar("T")
-
-
-class LoopThread:
-    """Runs coroutines in a thread that starts with the first one and never ends.
-
-    The thread must stay, since code that ran in it may have kept the loop.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._started: asyncio.AbstractEventLoop | None = None
-
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        if self._started is None:
-            self._started = uvloop.new_event_loop()
-            threading.Thread(
-                target=_run_forever, args=(self._started,), name=self._name, daemon=True
-            ).start()
-        return self._started
-
-    async def run(self, coroutine: Coroutine[object, None, T]) -> T:
-        """Run `coroutine` in the thread's loop; return its result.
-
-        Raises `PreparationError` for an exception that would end an event loop.
-        """
-        running = asyncio.run_coroutine_threadsafe(_raise_exceptions_only(coroutine), self._loop())
-        return await asyncio.wrap_future(running)
-
-    @asynccontextmanager
-    async def enter(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
-        """Enter `manager` in the thread's loop, and exit it there without waiting for the exit.
-
-        Raises what entering it raises, or `PreparationError` if that is not a request's fault.
-        """
-        value: Future[T] = Future()
-        value.set_running_or_notify_cancel()
-        holding = asyncio.run_coroutine_threadsafe(_stay_in(manager, value), self._loop())
-        try:
-            yield await asyncio.wrap_future(value)
-        finally:
-            holding.cancel()
-
-
-def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
-    while not loop.is_closed():
-        try:
-            loop.run_forever()
-        except BaseException:
-            # A task of another project's code has raised SystemExit or similar.
-            logger.exception("an event loop goes on after an exception that would have ended it")
-
-
-async def _raise_exceptions_only(coroutine: Coroutine[object, None, T]) -> T:
-    with contained(Exception):
-        return await coroutine
-
-
-async def _stay_in(manager: AbstractAsyncContextManager[T], value: Future[T]) -> None:
-    """Enter `manager`, set `value`, and exit when the task is cancelled."""
-    try:
-        async with manager as entered:
-            value.set_result(entered)
-            await asyncio.get_running_loop().create_future()
-    except BaseException as error:
-        if not value.done():
-            expected = isinstance(error, EXPECTED)
-            value.set_exception(error if expected else PreparationError(error))
-        elif not isinstance(error, asyncio.CancelledError):
-            logger.exception("a request was not left cleanly")
-
-
 R = TypeVar("R")
-
-# How long a thread keeps the interpreter while others wait. Python's default of 5 ms would be added
-# to every delta that is sent while a prompt is rendered.
-SWITCH_INTERVAL_S = 0.0005
 
 
 class BusyError(BackedgeError):
@@ -204,7 +94,6 @@ class PromptQueue:
         self._places: set[_Place] = set()
         self._characters = 0
         self._seconds_each = 0.0
-        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
 
     async def run(
         self,

@@ -29,7 +29,6 @@ from ..base.limits import DIRECT_CHUNKS, STUCK_MS
 from ..engines.dynamo.types import ResponseSender
 
 SENDER = "response_sender"
-# Stands for the output of an async generator whose chunks are pushed.
 
 
 class ReceiverGoneError(BackedgeError):

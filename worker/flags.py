@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
@@ -308,15 +309,17 @@ def add_flags(parser: argparse.ArgumentParser, engine: Engine) -> None:
     if enabling_flags(engine)[0] in known:
         return  # the plugin has added them
     group = parser.add_argument_group(GROUP)
+    shared: dict[str, EngineChoices] = {}
     for names, options in list_flags(engine):
         action = next((known[name] for name in names if name in known), None)
         if action is None:
             group.add_argument(*names, **with_variable(names, options))
             continue
         if "choices" in options and action.choices:
-            share_choices(action, options["choices"])
+            shared[action.dest] = share_choices(action, options["choices"])
         found = read_variable(names, {"choices": action.choices})
         action.default = found.get("default", action.default)
+    parser.set_defaults(**{ENGINE_CHOICES: shared})
 
 
 class EngineChoices(msgspec.Struct, frozen=True):
@@ -326,25 +329,32 @@ class EngineChoices(msgspec.Struct, frozen=True):
     choices: tuple[str, ...]
 
 
-ENGINE_CHOICES: dict[str, EngineChoices] = {}
-"""By destination: the flags that the engine and we share."""
+# A parsed command line has under this name the `EngineChoices` of the flags that the engine and we
+# share, by their destination.
+ENGINE_CHOICES = "backedge_engine_choices"
 FORMAT_LOOKUPS = {"tool_call_parser": tool_format, "reasoning_parser": reasoning_format}
 
 
-def share_choices(action: argparse.Action, choices: Iterable[str]) -> None:
-    """Let a flag of the engine accept our `choices` as well; its default becomes None.
+def share_choices(action: argparse.Action, choices: Iterable[str]) -> EngineChoices:
+    """Let a flag of the engine accept our `choices` as well, and return its own.
 
-    `keep_engine_choices` later removes what the engine does not know.
+    Its default becomes None. `keep_engine_choices` later removes what the engine does not know.
     """
-    own = tuple(action.choices or ())
-    ENGINE_CHOICES[action.dest] = EngineChoices(action.default, own)
-    action.choices = list(dict.fromkeys((*own, *choices)))
+    own = EngineChoices(action.default, tuple(action.choices or ()))
+    action.choices = list(dict.fromkeys((*own.choices, *choices)))
     action.default = None
+    return own
 
 
-def engine_names(flag: str) -> tuple[str, ...]:
+def engine_choices(arguments: argparse.Namespace) -> dict[str, EngineChoices]:
+    """Return the engine's own choices for each flag that it shares with us, by destination."""
+    found: dict[str, EngineChoices] = getattr(arguments, ENGINE_CHOICES, {})
+    return found
+
+
+def engine_names(arguments: argparse.Namespace, flag: str) -> tuple[str, ...]:
     """Return the names that the engine itself accepts for a shared flag."""
-    shared = ENGINE_CHOICES.get(flag.removeprefix("--").replace("-", "_"))
+    shared = engine_choices(arguments).get(flag.removeprefix("--").replace("-", "_"))
     return () if shared is None else shared.choices
 
 
@@ -353,7 +363,7 @@ def keep_engine_choices(arguments: argparse.Namespace) -> None:
 
     One of ours becomes the engine's name of the same format, or the engine's default.
     """
-    for dest, engine in ENGINE_CHOICES.items():
+    for dest, engine in engine_choices(arguments).items():
         choice = getattr(arguments, dest)
         if choice in engine.choices:
             continue
@@ -420,7 +430,7 @@ TEMPLATE_FLAGS = ("custom_jinja_template", "chat_template")
 def list_known(engine: Engine, arguments: argparse.Namespace) -> Callable[[str], Collection[str]]:
     """Return a function that lists the names that the engine itself knows for a flag."""
     if engine == "sglang":
-        return engine_names  # its flags list them
+        return functools.partial(engine_names, arguments)  # its flags list them
     # The import of TensorRT-LLM starts MPI, so it is asked only if it is to parse.
     if engine == "trtllm" and arguments.postprocess_parsers != "native":
         return lambda _: ()

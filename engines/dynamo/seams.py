@@ -89,7 +89,7 @@ called HttpError(code, message)
     of: dynamo.llm.exceptions:
     why: Dynamo does not document which error has which HTTP status
     without: errors have no HTTP status
-    used_in: frontend/http_errors.py:as_http_errors frontend/prompt_queue.py:EXPECTED
+    used_in: frontend/http_errors.py:as_http_errors frontend/containment.py:EXPECTED
 text dynamo.frontend.utils:as_error_envelope `{"_dynamo_annotated": True, "event": "error"`
     why: Dynamo hides the text of an error that is raised
     without: a client is not told why its request is refused

@@ -31,10 +31,11 @@ from ...base.json_types import JsonObject
 from ...base.limits import MAX_LOOP_RENDER_MS, MAX_SHARED, MAX_SHARED_BYTES
 from ...base.log import get_logger
 from ...frontend.chat_model import ChatModel, Prepared
+from ...frontend.containment import contained
 from ...frontend.model_builder import ChatModelBuilder
 from ...frontend.parser_names import InstalledParsers
 from ...frontend.prompt_preprocessor import ShortPrompts, is_short
-from ...frontend.prompt_queue import ClientGoneError, PromptQueue, contained
+from ...frontend.prompt_queue import ClientGoneError, PromptQueue
 from ...frontend.request.chat_request import ChatRequest
 from ...frontend.request.preprocessed_request import (
     EngineFields,

@@ -11,7 +11,8 @@ from vllm.renderers import hf
 
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject
-from ...frontend.prompt_queue import PreparationError, PromptQueue
+from ...frontend.containment import PreparationError
+from ...frontend.prompt_queue import PromptQueue
 from ...frontend.request.preprocessed_request import prompt_error
 from ...templates.chat_template import format_tools, render_with_time_limit
 from ...templates.rendering import SlowTemplateError

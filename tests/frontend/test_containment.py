@@ -3,7 +3,7 @@
 import pytest
 from backedge.base.errors import RequestError
 from backedge.base.limits import MAX_SHOWN_TEXT
-from backedge.frontend.prompt_queue import PreparationError, contained
+from backedge.frontend.containment import PreparationError, contained
 from dynamo.llm.exceptions import HttpError, InvalidArgument
 
 

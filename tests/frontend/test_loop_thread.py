@@ -4,7 +4,8 @@ import asyncio
 import threading
 
 import pytest
-from backedge.frontend.prompt_queue import LoopThread, PreparationError
+from backedge.frontend.containment import PreparationError
+from backedge.frontend.loop_thread import LoopThread
 
 from tests.frontend.managed import Managed
 

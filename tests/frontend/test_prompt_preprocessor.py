@@ -5,8 +5,9 @@ import threading
 
 import pytest
 from backedge.base.errors import RequestError
+from backedge.frontend.containment import PreparationError
 from backedge.frontend.prompt_preprocessor import TRUSTED_AFTER, PromptPreprocessor
-from backedge.frontend.prompt_queue import BusyError, PreparationError, PromptQueue
+from backedge.frontend.prompt_queue import BusyError, PromptQueue
 from backedge.frontend.request.preprocessed_request import (
     EngineFields,
     Prompt,

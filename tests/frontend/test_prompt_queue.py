@@ -5,8 +5,9 @@ import threading
 
 import pytest
 from backedge.frontend import prompt_queue as prompt_queue_module
+from backedge.frontend.containment import PreparationError
 from backedge.frontend.http_errors import as_http_errors
-from backedge.frontend.prompt_queue import BusyError, ClientGoneError, PreparationError, PromptQueue
+from backedge.frontend.prompt_queue import BusyError, ClientGoneError, PromptQueue
 from dynamo.llm.exceptions import Unknown
 
 from tests.frontend.doubles import Context

@@ -28,7 +28,7 @@ ELSEWHERE: dict[str, str] = {
     "the model's format, once": """guided/call_policy:_lead_to guided/call_policy:_stop_reasoning
         guided/call_policy:read_reasoning_tags frontend/response/inert_content:_spell_markers""",
     "requests or prompts that wait": """frontend/prompt_queue:_evict_abandoned
-        frontend/prompt_queue:_run_forever frontend/teardown:_poll
+        frontend/loop_thread:_run_forever frontend/teardown:_poll
         frontend/teardown:find_closing""",
     "chunks as they come": """frontend/factory:generator
         frontend/response/worker_stream:read_and_record postprocess/choice:_find_stop""",

@@ -80,9 +80,9 @@ def test_native_parsers_take_a_description_as_transformers_reads_it(tmp_path):
     assert names.tool_call == name_native(own)
 
 
-def test_the_engines_name_is_taken(monkeypatch):
-    monkeypatch.setitem(ENGINE_CHOICES, "tool_call_parser", EngineChoices(None, ("qwen25",)))
-    arguments = flags("sglang", reasoning_parser=None)
+def test_the_engines_name_is_taken():
+    own = {"tool_call_parser": EngineChoices(None, ("qwen25",))}
+    arguments = flags("sglang", reasoning_parser=None, **{ENGINE_CHOICES: own})
     resolve_auto_names(arguments, "sglang")
     assert arguments.tool_call_parser == "qwen25"
 

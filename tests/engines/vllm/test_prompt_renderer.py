@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from backedge.base.errors import RequestError
 from backedge.engines.vllm.prompt_renderer import RENDERING, PromptRenderer, Rendering
-from backedge.frontend.prompt_queue import PreparationError, PromptQueue
+from backedge.frontend.containment import PreparationError
+from backedge.frontend.prompt_queue import PromptQueue
 from backedge.templates.rendering import SlowTemplateError, allowing
 from backedge.templates.transformers_tokenizers import make_encoder
 from backedge.tokenization.prompt_encoder import PromptLimit
