@@ -2,7 +2,7 @@
 
 A single walk with a table of keywords has a cost linear in the schema, whatever references or
 expressions it has: references are not resolved, and expressions are not matched. For why this is
-not the library jsonschema see docs/decisions/0018-checks-of-schemas.md.
+not the library jsonschema see docs/decisions/0033-tried-and-rejected.md.
 """
 
 from __future__ import annotations
