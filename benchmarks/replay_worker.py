@@ -23,11 +23,12 @@ from backedge.testing.replay_worker.engine import ReplayEngine
 from backedge.testing.replay_worker.flags import add_runtime_flags
 from backedge.testing.replay_worker.worker import ReplayModel, ReplayWorker, serve
 from backedge.worker.backend import InlineBackend
-from backedge.worker.engine_worker import build_worker_card, name_parsers_in_rust
+from backedge.worker.engine_worker import name_parsers_in_rust
 from backedge.worker.metrics import WorkerMetrics
 from backedge.worker.request_check import show_refusal
 from backedge.worker.request_stream import WorkerPostprocessor
 from backedge.worker.stock_frontends import build_stock_postprocessor, find_markers
+from backedge.worker.worker_card import build_worker_card
 from dynamo.runtime.logging import configure_dynamo_logging
 from typing_extensions import override
 

@@ -7,7 +7,7 @@ tokenspeed_engine.py does the same with TokenSpeed.
 
 from __future__ import annotations
 
-from backedge.worker.contract import postprocessed, read_flags
+from backedge.worker.llm_engine import postprocessed, read_flags
 from dynamo.common.backend.engine import LLMEngine
 from dynamo.common.backend.run import run
 from dynamo.common.backend.sample_engine import SampleLLMEngine

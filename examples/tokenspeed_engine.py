@@ -5,7 +5,7 @@ python examples/tokenspeed_engine.py MODEL --tool-call-parser hermes --reasoning
 
 from __future__ import annotations
 
-from backedge.worker.contract import postprocessed, read_flags
+from backedge.worker.llm_engine import postprocessed, read_flags
 from dynamo.common.backend.engine import LLMEngine
 from dynamo.common.backend.run import run
 from dynamo.common.backend.worker import WorkerConfig

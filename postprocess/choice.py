@@ -2,51 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
-from typing_extensions import override
 
-from ..parsers.base import ParserFactory, ParserWrapper, StreamParser
+from ..parsers.base import ParserFactory, StreamParser
 from ..parsers.events import Content, Event, Reasoning, ToolCallStarted
 from ..tokenization.detokenizer import Detokenizer, DetokenizerFactory
 from .delta_builder import CallOutcome, DeltaBuilder, DeltaKind
 from .fallback import FallbackParser, OnError, Report
 from .logprobs import LogprobBuilder
 from .messages import ChoiceDelta, Chunk, PostprocessParams, TokenLogprob
+from .special_tokens import SpecialTokenHider
 from .stage_timing import StageClock, StageTime
 from .stop_strings import StopFilteredParser, StopStringFilter
-
-
-class SpecialTokenHider(ParserWrapper):
-    """Feeds a parser one token at a time; drops special tokens that it returns as content.
-
-    is_special: whether a token id is that of a special token.
-    """
-
-    def __init__(self, parser: StreamParser, is_special: Callable[[int], bool]) -> None:
-        super().__init__(parser)
-        self._is_special = is_special
-
-    @override
-    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
-        return self._hide(self._inner.feed(text, token_ids), text, token_ids)
-
-    @override
-    def finish(
-        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
-    ) -> list[Event]:
-        return self._hide(self._inner.finish(text, token_ids, cut=cut), text, token_ids)
-
-    def _hide(self, events: list[Event], text: str, token_ids: Sequence[int]) -> list[Event]:
-        if not (text and token_ids and self._is_special(token_ids[0])):
-            return events
-        return [
-            Content(event.text.removesuffix(text)) if isinstance(event, Content) else event
-            for event in events
-            if not (isinstance(event, Content) and event.text == text)
-        ]
 
 
 @dataclass(slots=True)

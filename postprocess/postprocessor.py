@@ -16,39 +16,7 @@ from .delta_builder import aggregate_deltas
 from .fallback import FallbackParser, OnError, Report
 from .messages import ChoiceDelta, Chunk, PostprocessParams, Usage
 from .stage_timing import Clock, StageClock
-
-
-class UsageCounter:
-    """Counts the tokens of one request.
-
-    prompt_tokens: of the rendered prompt, until the engine reports its own count.
-    """
-
-    def __init__(self, prompt_tokens: int) -> None:
-        self._prompt_tokens = prompt_tokens
-        self._cached_tokens: int | None = None
-        self._resumed_tokens = 0
-
-    def resume(self, tokens: int) -> None:
-        """Count tokens of a worker that died as output, although this engine reads them."""
-        self._resumed_tokens += tokens
-
-    def read(self, chunk: Chunk) -> None:
-        """Take the engine's counts of prompt tokens."""
-        if chunk.prompt_tokens is not None:
-            self._prompt_tokens = chunk.prompt_tokens - self._resumed_tokens
-        if chunk.cached_tokens is not None:
-            self._cached_tokens = chunk.cached_tokens
-
-    def total(self, choices: Sequence[Choice]) -> Usage:
-        """Return the usage so far."""
-        return Usage(
-            self._prompt_tokens,
-            sum(choice.tokens for choice in choices),
-            sum(choice.reasoning_tokens for choice in choices),
-            self._cached_tokens,
-        )
-
+from .usage import UsageCounter
 
 logger = get_logger(__name__)
 

@@ -75,7 +75,7 @@ COMMANDS = [command for page in PAGES for command in find_commands(page)]
 
 # Where the programs are that have another name as well.
 OTHER_NAMES = {
-    "backedge.worker.replay": "testing/replay_worker",
+    "backedge.worker.demo": "testing/replay_worker",
     "backedge.tokenization.kit": "testing/tokenizer_kit",
 }
 
@@ -193,7 +193,7 @@ def test_extras_are_installed_from_a_checkout(path: str) -> None:
 
 # A command, and what is found wrong in it
 WRONG = [
-    ("python -m backedge.worker.replay --tokens-per-hour 5", ["--tokens-per-hour"]),
+    ("python -m backedge.worker.demo --tokens-per-hour 5", ["--tokens-per-hour"]),
     ("python -m dynamo.vllm --model x --vllm-procesing", ["--vllm-procesing"]),
     ("python -m backedge.frontend --router-mode kv --router-moda kv", ["--router-moda"]),
     (".venv/bin/python -m benchmarks.parsers --familes x", ["--familes"]),

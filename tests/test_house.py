@@ -1,4 +1,4 @@
-"""The house rules that no linter knows: tests named after modules, sizes, docstrings, ignores."""
+"""The house rules that no linter knows: sizes, docstrings, ignores."""
 
 from __future__ import annotations
 
@@ -22,18 +22,6 @@ EVERYTHING = [
         for path in sorted((ROOT / folder).rglob("*.py"))
     ),
 ]
-# Modules without a test of their name, and why.
-WITHOUT_TEST = {
-    "offline/__main__.py": "calls `command` of offline/command.py; its tests start it",
-    "testing/tokenizer_kit/samples.py": "texts only; the kit's tests read them",
-    "testing/replay_worker/__main__.py": "calls `main` of the package; tests/e2e starts it",
-    "tokenization/kit.py": "another name of testing/tokenizer_kit; its tests use it",
-    "worker/replay.py": "another name of testing/replay_worker; tests/e2e starts it",
-    **{
-        f"engines/{name}/seams.py": "a table; tests/engines/test_seams.py breaks each of its rows"
-        for name in ("dynamo", "sglang", "transformers", "trtllm", "vllm")
-    },
-}
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 40
 MAX_LINE = 100  # pragmas included, which no linter counts
@@ -52,26 +40,6 @@ REASON = re.compile(r"# noqa: [A-Z0-9, ]+ - \S|# type: ignore(?:\[[\w, -]+\])?  
 
 def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
-
-
-def candidate_tests(path: Path) -> list[Path]:
-    """Return where a module's test may stand; those of formats are in tests/parsers/families."""
-    folder, stem = path.relative_to(ROOT).parent, path.stem.strip("_")
-    found = [ROOT / "tests" / folder / f"test_{stem}.py"]
-    if folder == Path("parsers/formats"):
-        found.append(ROOT / "tests/parsers/families" / path.name)
-    return found
-
-
-def test_every_module_has_a_test_of_its_name() -> None:
-    modules = {relative(path): path for path in SOURCES if path.name != "__init__.py"}
-    without = {
-        name
-        for name, path in modules.items()
-        if not any(test.is_file() for test in candidate_tests(path))
-    }
-    # An engine's folder may be taken out.
-    assert without == {name for name in WITHOUT_TEST if (ROOT / name).parent.is_dir()}
 
 
 def test_files_are_short() -> None:

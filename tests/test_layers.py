@@ -136,7 +136,7 @@ def test_the_core_does_no_io(path: Path) -> None:
 ADAPTERS = (
     *("engines/", "testing/replay_worker/", "testing/offline.py", "worker/plugin.py"),
     *("worker/metrics.py", "worker/engine_worker.py", "worker/request_check.py", "frontend/"),
-    *("worker/contract.py", "worker/remote_engine.py", "worker/sidecar.py"),
+    *("worker/llm_engine.py", "worker/remote_engine.py", "worker/sidecar.py"),
     *("worker/stock_frontends.py", "offline/vision.py", "offline/model_text.py"),
     "templates/transformers_tokenizers.py",
 )

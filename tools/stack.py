@@ -32,7 +32,7 @@ TINY_MODEL = ROOT / "examples" / "tiny_model"
 MODEL_NAME = "tiny"
 LOOPBACK = "127.0.0.1"
 
-REPLAY_WORKER = ("-m", "backedge.worker.replay")
+REPLAY_WORKER = ("-m", "backedge.worker.demo")
 BACKEDGE_FRONTEND = ("-m", "backedge.frontend")
 STOCK_FRONTEND = ("-m", "dynamo.frontend")
 VLLM_FRONTEND = ("-m", "dynamo.frontend", "--dyn-chat-processor", "vllm")

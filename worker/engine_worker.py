@@ -1,6 +1,6 @@
 """Post-processing in a worker process, the same for all engines.
 
-`patched_worker` adds it to Dynamo's workers of known engines, `contract` to any engine with
+`patched_worker` adds it to Dynamo's workers of known engines, `llm_engine` to any engine with
 Dynamo's own interface.
 """
 
@@ -11,7 +11,6 @@ import functools
 import importlib
 import importlib.metadata
 import importlib.util
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Concatenate, Generic, NamedTuple, TypeVar
 
@@ -34,7 +33,7 @@ from ..parsers.api import native_names, native_parsers
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import Kind, linear_parsers, uses_native
 from ..parsers.response_template import describing_name
-from ..postprocess.messages import KEY, PostprocessParams, WorkerCard, encode
+from ..postprocess.messages import PostprocessParams
 from ..postprocess.stop_tokens import take_stop_tokens
 from ..recording.recording import RecordedModel
 from ..templates.auto_parsers import resolve_auto
@@ -56,6 +55,7 @@ from .pool import PoolSupervisor
 from .request_check import check_engine_fields, check_params, refuse
 from .request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
 from .stock_frontends import read_stock_params
+from .worker_card import build_worker_card, publish_worker_card
 
 logger = get_logger(__name__)
 
@@ -370,21 +370,3 @@ class Worker(abc.ABC, Generic[HandlerT]):
 
         take_sender(generate_and_postprocess, generate)
         return generate_and_postprocess
-
-
-def build_worker_card(engine: str, engine_version: str, names: ParserNames) -> WorkerCard:
-    """Return the card of a worker that post-processes."""
-    return WorkerCard(
-        engine=engine,
-        engine_version=engine_version,
-        tool_call_parser=names.tool_call,
-        reasoning_parser=names.reasoning,
-        backedge_version=importlib.metadata.version("backedge"),
-    )
-
-
-def publish_worker_card(worker_card: WorkerCard, runtime_config: ModelRuntimeConfig) -> None:
-    """Put the card into `runtime_config`, before the model is registered with it."""
-    # Dynamo parses the value as JSON and sends the result. The card must arrive as a string, like
-    # all our messages, so it is encoded once more.
-    runtime_config.set_engine_specific(KEY, json.dumps(encode(worker_card)))

@@ -1,7 +1,4 @@
-"""Runs the worker without a model.
-
-python -m backedge.worker.replay --tool-call-parser hermes --reasoning-parser qwen3
-"""
+"""Another name of `backedge.worker.demo`, for commands that have it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ try:
     )
     from dynamo.common.utils.runtime import parse_endpoint
 
-    from .contract import ContractWorker, PostprocessedEngine, check_dynamo, read_flags
+    from .llm_engine import LLMEngineWorker, PostprocessedEngine, check_dynamo, read_flags
     from .remote_engine import CHANNEL_OPTIONS, RemoteEngine
 except ModuleNotFoundError as error:
     if __name__ != "__main__":
@@ -109,7 +109,7 @@ async def build(argv: list[str] | None = None) -> tuple[LLMEngine, WorkerConfig]
         )
         engine = Sidecar(server, flags.kind, address, config, flags.engine_timeout_s)
         engine.thinks = settings.names.reasoning is not None
-        worker = ContractWorker(engine, config, settings)
+        worker = LLMEngineWorker(engine, config, settings)
         engine.on_health = worker.report_engine
         return PostprocessedEngine(engine, worker), config
 

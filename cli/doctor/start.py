@@ -70,7 +70,7 @@ def check_replay(command: WorkerCommand) -> None:
 
 def check_sidecar(command: WorkerCommand) -> None:
     """Parse the sidecar's flags. Raises as `parse_all`."""
-    from ...worker.contract import check_dynamo, read_flags
+    from ...worker.llm_engine import check_dynamo, read_flags
     from ...worker.sidecar import parse_address, parse_arguments
 
     settings, rest = run_parser(read_flags, command.arguments)

@@ -43,7 +43,7 @@ from .findings import Finding
 from .model import ModelFacts
 
 # The module after `python -m` determines the worker's engine.
-REPLAY, SIDECAR = "backedge.worker.replay", "backedge.worker.sidecar"
+REPLAY, SIDECAR = "backedge.worker.demo", "backedge.worker.sidecar"
 FRONTENDS = ("backedge.frontend", "dynamo.frontend")
 MODULES: dict[str, Engine] = {
     "dynamo.vllm": "vllm",

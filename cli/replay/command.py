@@ -129,7 +129,7 @@ def check_chunks(_: click.Context, __: click.Parameter, value: str) -> str:
     "--url",
     metavar="URL",
     help="Compare with the answer of a running frontend, which serves `python -m "
-    "backedge.worker.replay --recordings FILE`.",
+    "backedge.worker.demo --recordings FILE`.",
 )
 @click.option(
     "--minimize",

@@ -1,7 +1,7 @@
 """Repeats a recorded request through a running frontend and a replay worker.
 
 A recording has no messages, and a model would write something else. So the worker has no model
-(`python -m backedge.worker.replay --recordings FILE`), and the message is the request's id, by
+(`python -m backedge.worker.demo --recordings FILE`), and the message is the request's id, by
 which the worker finds the tokens. Everything else is the production code.
 """
 

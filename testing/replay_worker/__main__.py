@@ -1,6 +1,6 @@
 """Run the replay worker.
 
-python -m backedge.worker.replay --tool-call-parser hermes --reasoning-parser qwen3
+python -m backedge.worker.demo --tool-call-parser hermes --reasoning-parser qwen3
 """
 
 from __future__ import annotations

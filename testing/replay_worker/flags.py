@@ -27,7 +27,6 @@ from ...tokenization.tokenizer_selection import TokenizerSelection
 from ...worker.build import build_postprocessors
 from ...worker.decoding import choose_tokenizer, select_other
 from ...worker.engine_worker import (
-    build_worker_card,
     find_names,
     load_native,
     name_parsers_in_rust,
@@ -41,6 +40,7 @@ from ...worker.flags import (
 from ...worker.metrics import WorkerMetrics
 from ...worker.request_stream import WorkerPostprocessor
 from ...worker.stock_frontends import complete_names
+from ...worker.worker_card import build_worker_card
 from ..transcripts import EXAMPLES, Prompts, Recordings, read_transcripts
 from .engine import ReplayEngine
 from .outputs import RecordedOutputs, RecordedRequests
@@ -83,7 +83,7 @@ def add_runtime_flags(parser: argparse.ArgumentParser) -> None:
 def build_flag_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
     check_variables(list_names())
-    parser = FlagParser(prog="python -m backedge.worker.replay")
+    parser = FlagParser(prog="python -m backedge.worker.demo")
     parser.description = (
         "A Dynamo worker without a model: it replays recorded outputs as token streams."
     )

@@ -19,11 +19,11 @@ from ...postprocess.messages import WorkerCard
 from ...tokenization import set_tokenizer_config
 from ...tokenization.tokenizer_selection import TokenizerSelection
 from ...worker.egress import push
-from ...worker.engine_worker import publish_worker_card
 from ...worker.metrics import WorkerMetrics
 from ...worker.request_check import check_engine_fields, refuse, show_refusal
 from ...worker.request_stream import WorkerPostprocessor, read_params
 from ...worker.stock_frontends import read_stock_params
+from ...worker.worker_card import publish_worker_card
 from .engine import ReplayEngine
 
 KV_BLOCK_TOKENS = 32

@@ -12,7 +12,7 @@ from tests.support import EXAMPLES, TINY_MODEL
 MODEL = str(TINY_MODEL)
 DOCTOR = ("-m", "backedge.cli", "doctor")
 WORKER = (*DOCTOR, "--", "python", "-m", "dynamo.trtllm", "--model", MODEL, "--trtllm-processing")
-REPLAY = ("-m", "backedge.worker.replay")
+REPLAY = ("-m", "backedge.worker.demo")
 FRONTEND = ("-m", "backedge.frontend", "--tokenizer-backend", "huggingface")
 OFFLINE = ("-m", "backedge.offline", "--model", MODEL, "--backend", "replay")
 CLI = ("-m", "backedge.cli")

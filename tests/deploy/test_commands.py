@@ -13,7 +13,7 @@ from typing import Any
 from backedge.frontend import main as frontend_main
 from backedge.parsers.parser_lookup import reasoning_format, tool_format
 from backedge.worker import flags
-from backedge.worker.contract import read_flags
+from backedge.worker.llm_engine import read_flags
 from backedge.worker.sidecar import parse_arguments
 
 from tests.deploy.manifests import (

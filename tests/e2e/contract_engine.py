@@ -14,7 +14,7 @@ from backedge.templates.chat_template import ModelPrompts
 from backedge.testing.replay_worker.engine import ReplayEngine
 from backedge.testing.replay_worker.outputs import RecordedOutputs
 from backedge.testing.transcripts import EXAMPLES, Recordings, read_transcripts
-from backedge.worker.contract import postprocessed, read_flags
+from backedge.worker.llm_engine import postprocessed, read_flags
 from dynamo.common.backend.engine import EngineConfig, LLMEngine, LlmRegistration
 from dynamo.common.backend.run import run
 from dynamo.common.backend.worker import WorkerConfig

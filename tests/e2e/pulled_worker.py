@@ -1,6 +1,6 @@
 """Runs a worker of which Dynamo pulls all chunks, as a Dynamo does that has no senders.
 
-python -m tests.e2e.pulled_worker backedge.worker.replay --tokens-per-second 100
+python -m tests.e2e.pulled_worker backedge.worker.demo --tokens-per-second 100
 """
 
 from __future__ import annotations

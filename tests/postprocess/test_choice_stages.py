@@ -3,9 +3,10 @@
 import pytest
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.passthrough import PassthroughParsers
-from backedge.postprocess.choice import PostprocessSetup, SpecialTokenHider, build_stages
+from backedge.postprocess.choice import PostprocessSetup, build_stages
 from backedge.postprocess.fallback import FallbackParser
 from backedge.postprocess.postprocessor import log_failure
+from backedge.postprocess.special_tokens import SpecialTokenHider
 from backedge.postprocess.stage_timing import StageClock
 from backedge.postprocess.stop_strings import StopFilteredParser
 from backedge.tokenization.detokenizer import DetokenizerOptions

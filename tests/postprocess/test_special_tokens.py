@@ -3,8 +3,8 @@
 import pytest
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.events import Content, Reasoning, ToolCallArguments
-from backedge.postprocess.choice import SpecialTokenHider
 from backedge.postprocess.fallback import FallbackParser
+from backedge.postprocess.special_tokens import SpecialTokenHider
 
 SPECIAL = 7
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from backedge.postprocess.messages import Chunk, Usage
-from backedge.postprocess.postprocessor import UsageCounter
+from backedge.postprocess.usage import UsageCounter
 
 CHOICES: list[Any] = [
     SimpleNamespace(tokens=5, reasoning_tokens=2),

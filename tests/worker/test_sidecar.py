@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from backedge.worker.contract import PostprocessedEngine
+from backedge.worker.llm_engine import PostprocessedEngine
 from backedge.worker.sidecar import build
 
 from tests.support import TINY_MODEL

@@ -8,7 +8,7 @@ import json
 import pytest
 from backedge.parsers.base import ParserNames
 from backedge.postprocess.messages import KEY, VERSION, WorkerCard, read
-from backedge.worker.engine_worker import build_worker_card, publish_worker_card
+from backedge.worker.worker_card import build_worker_card, publish_worker_card
 from dynamo.llm import ModelRuntimeConfig
 
 OWN = importlib.metadata.version("backedge")

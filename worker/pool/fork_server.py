@@ -26,8 +26,9 @@ from ...base.limits import (
     MAX_FORK_SERVER_LINE,
 )
 from ...base.log import get_logger
+from .crash_backoff import CrashBackoff
 from .messages import Forked, ForkServerStart, ProcessSettings
-from .settings import CrashBackoff, PoolSettings
+from .settings import PoolSettings
 
 logger = get_logger(__name__)
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import time
 from collections import deque
 from collections.abc import Sequence
 from math import ceil, inf
-from pathlib import Path
 
 import zmq
 from typing_extensions import override
@@ -24,25 +22,7 @@ from ...tokenization.detokenizer import DetokenizerFactory
 from ..backend import InlineBackend, NewRequest
 from . import messages
 from .current_step import StepMonitor, monitor_path
-
-PAGES = Path("/proc/self/statm")
-
-
-def limit_memory(megabytes: int) -> None:
-    """Let this process map at most `megabytes` in addition to its current memory; 0: no limit.
-
-    It shares its current memory with the fork server. Beyond the limit Python raises MemoryError,
-    which fails the parser that asked for memory; a library that cannot continue ends the process.
-    """
-    if not megabytes:
-        return
-    mapped = int(PAGES.read_text().split()[0]) * resource.getpagesize()
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = mapped + (megabytes << 20)
-    if hard != resource.RLIM_INFINITY:
-        limit = min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-
+from .memory_limit import limit_memory
 
 # Time for steps between two reads of the socket; a longer step is not interrupted.
 TURN_S = 0.002

@@ -28,10 +28,11 @@ from ...postprocess.fallback import Report
 from ...postprocess.postprocessor import log_failure
 from ..backend import NewRequest, PostprocessBackend
 from . import messages
+from .crash_backoff import CrashBackoff
 from .current_step import Step
 from .fork_server import ForkServer
 from .process_handle import ProcessHandle
-from .settings import CrashBackoff, PoolSettings
+from .settings import PoolSettings
 from .stream import PooledStream, StreamCallbacks
 
 logger = get_logger(__name__)

@@ -74,7 +74,7 @@ def test_a_command_line(words, exit_code, seams) -> None:
 
 def test_the_replay_worker_has_no_engine(seams) -> None:
     words = ("--tool-call-parser", "auto", "--reasoning-parser", "auto")
-    assert doctor("--", "python", "-m", "backedge.worker.replay", *words).exit_code == 0
+    assert doctor("--", "python", "-m", "backedge.worker.demo", *words).exit_code == 0
     assert seams == []
 
 

@@ -232,7 +232,7 @@ def test_a_frontend_and_doctor_refuse_the_same(run_frontend: Stage, flags: list[
 @given(st.lists(st.sampled_from(OF_REPLAY_WORKERS), max_size=3))
 def test_a_replay_worker_and_doctor_refuse_the_same(run_replay: Stage, flags: list[str]) -> None:
     arguments = " ".join(flags).split()
-    words = ["-m", "backedge.worker.replay", *arguments]
+    words = ["-m", "backedge.worker.demo", *arguments]
     assert run_replay(arguments) == (not find_errors(words))
 
 

@@ -38,11 +38,11 @@ def check(*words, facts=TINY):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_worker_is_known(module) -> None:
-    others = [] if module == "backedge.worker.replay" else ["--one-of-the-engine", "1"]
+    others = [] if module == "backedge.worker.demo" else ["--one-of-the-engine", "1"]
     command = parse_worker_command(["python3", "-m", module, "--model", "m", *others])
     assert command.engine == MODULES[module]
     assert command.model == "m"
-    assert command.is_on == (module == "backedge.worker.replay")
+    assert command.is_on == (module == "backedge.worker.demo")
 
 
 def test_flags_of_each_engine() -> None:

@@ -1,7 +1,7 @@
 """What dies again and again waits longer each time, and not for ever."""
 
 import pytest
-from backedge.worker.pool.settings import FIRST_DELAY_S, QUIET_S, CrashBackoff
+from backedge.worker.pool.crash_backoff import FIRST_DELAY_S, QUIET_S, CrashBackoff
 
 
 @pytest.mark.parametrize("free", [0, 1, 4])

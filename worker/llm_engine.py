@@ -84,7 +84,8 @@ def postprocessed(
         logger.info("a worker of mode %s generates no answers; it is not post-processed", mode)
         return engine
     check_dynamo()
-    return PostprocessedEngine(engine, ContractWorker(engine, config, settings or WorkerSettings()))
+    worker = LLMEngineWorker(engine, config, settings or WorkerSettings())
+    return PostprocessedEngine(engine, worker)
 
 
 def check_dynamo() -> None:
@@ -92,7 +93,7 @@ def check_dynamo() -> None:
     check_seams(rows_of(seams.WORKER, "worker"), seams.PACKAGES)
 
 
-class ContractWorker(Worker[LLMEngine]):
+class LLMEngineWorker(Worker[LLMEngine]):
     """The post-processing of an engine that Dynamo knows only by its interface."""
 
     def __init__(self, engine: LLMEngine, config: WorkerConfig, settings: WorkerSettings) -> None:
@@ -150,7 +151,7 @@ class ContractWorker(Worker[LLMEngine]):
             call.request["require_reasoning"] = starts_in_reasoning(
                 call.params, self.parsers, call.prompt_token_ids, self.metrics.report
             )
-        request = ContractRequest(call)
+        request = LLMEngineRequest(call)
         return request.outputs(), request
 
 
@@ -168,7 +169,7 @@ def pool_parts(
     return load_tokenizer(folder, other), parsers
 
 
-class ContractRequest(EngineRequestHandle):
+class LLMEngineRequest(EngineRequestHandle):
     """One running request. The interface has one engine request for all of its choices."""
 
     def __init__(self, call: GenerateCall[LLMEngine]) -> None:
@@ -239,7 +240,7 @@ async def end_once(
 class PostprocessedEngine:
     """An engine whose outputs are post-processed. Everything else is the engine's own."""
 
-    def __init__(self, engine: LLMEngine, worker: ContractWorker) -> None:
+    def __init__(self, engine: LLMEngine, worker: LLMEngineWorker) -> None:
         self._engine = engine
         self._worker = worker
         self._generate = worker.with_postprocessing(start_generating)

@@ -15,8 +15,8 @@ from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess.messages import KEY, PostprocessedChunk, WorkerCard, read
 from backedge.postprocess.messages import encode as encode_message
-from backedge.worker.contract import ContractWorker, postprocessed, read_flags
 from backedge.worker.flags import WorkerSettings
+from backedge.worker.llm_engine import LLMEngineWorker, postprocessed, read_flags
 from dynamo.common.backend.engine import EngineConfig, LLMEngine
 from dynamo.common.backend.worker import WorkerConfig
 from dynamo.common.constants import DisaggregationMode
@@ -163,7 +163,7 @@ def test_the_parsers_that_auto_finds_run_where_named_ones_do(
     kind: Kind, names: ParserNames, processes: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = WorkerSettings(names=names, parsers=kind, workers=2)
-    worker = ContractWorker(Counting(), config(), settings)
+    worker = LLMEngineWorker(Counting(), config(), settings)
 
     async def build() -> None:  # a pool belongs to a loop
         worker.build()
