@@ -55,7 +55,7 @@ TUTORIAL = ROOT / "docs" / "tutorial-wrong-call.md"
 
 def read_tutorial_flags() -> tuple[str, ...]:
     """Return the flags of the tutorial's worker, but for its folders and its name."""
-    (command,) = re.findall(r"^python -m backedge\.worker\.replay (.*)$", read_page(), re.MULTILINE)
+    (command,) = re.findall(r"^python -m backedge\.worker\.demo (.*)$", read_page(), re.MULTILINE)
     flags = shlex.split(command)
     for name in ("--served-model-name", "--postprocess-record"):
         position = flags.index(name)
