@@ -4,6 +4,7 @@ import argparse
 import gc
 import os
 import socket
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -263,3 +264,19 @@ def test_the_runtime_that_dynamo_makes_is_kept():
     made: Any = recorded.create(1, event_plane="zmq")
     assert made == ((1,), {"event_plane": "zmq"})
     assert recorded.runtime is made
+
+
+def test_a_frontends_threads_change_often(monkeypatch):
+    def refuse():
+        raise SystemExit("this Dynamo is not supported")
+
+    monkeypatch.setattr(main, "check_dynamo", refuse)
+    monkeypatch.setattr(main.gc_freeze, "pause", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["frontend"])
+    before = sys.getswitchinterval()
+    try:
+        with pytest.raises(SystemExit, match="not supported"):
+            main.main()
+        assert sys.getswitchinterval() == pytest.approx(main.SWITCH_INTERVAL_S)
+    finally:
+        sys.setswitchinterval(before)
