@@ -27,6 +27,8 @@ from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ..tokenization.errors import describe_error
 from .results import GeneratedChoice, ParsedMessage, RowError, RowErrorKind, ToolCall
 
+logger = get_logger(__name__)
+
 FinishReason: TypeAlias = Literal["stop", "length"]
 
 
@@ -92,8 +94,6 @@ def normalize_stops(
             strings.append(stop)
     return strings, tokens
 
-
-logger = get_logger(__name__)
 
 # An id that the core generated, as opposed to the model's format.
 _DRAWN_ID = re.compile(r"call_[0-9a-f]{24}")

@@ -27,6 +27,8 @@ from .errors import (
 )
 from .protocol import BaseTokenizer, DynamoTokenizer, TokenizerProtocol, find_missing
 
+logger = get_logger(__name__)
+
 TOKEN_IDS = "list[int], each >= 0"
 TokenId = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -186,9 +188,6 @@ def accepts(method: Callable[..., object], keyword: str) -> bool:
         or (parameter.name == keyword and parameter.kind in by_name)
         for parameter in parameters
     )
-
-
-logger = get_logger(__name__)
 
 
 class Source(msgspec.Struct, frozen=True):

@@ -16,6 +16,8 @@ from .sentencepiece import SentencePieceDetokenizers, parse_piece_rules
 from .tables import ByteLevelDetokenizers, TekkenDetokenizers
 from .vocabulary import BYTE_LEVEL, fast_tokenizer, read_decoder
 
+logger = get_logger(__name__)
+
 SAMPLES, SAMPLE_TOKENS = 64, 12
 # Two, three and four bytes in UTF-8: a vocabulary may spell each byte as a token.
 CHARACTERS = "é世😀"
@@ -101,9 +103,6 @@ def _byte_tokens(tokenizer: SupportsDecode) -> list[int]:
         if None not in token_ids:
             return [token_id for token_id in token_ids if token_id is not None]
     return []
-
-
-logger = get_logger(__name__)
 
 
 class Candidate(NamedTuple):
