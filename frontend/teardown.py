@@ -3,7 +3,7 @@
 Dynamo drops an engine in a Rust thread without the interpreter's lock. Its binding (PyO3) then only
 queues the reference, and releases it when Python next calls the binding: with the next request or
 model, which may never come. So we call it several times a second while there is a model: Dynamo 1.6
-and 1.7 have no event for a model or an instance that has gone, on which we could wait instead.
+has no event for a model or an instance that has gone, on which we could wait instead.
 """
 
 from __future__ import annotations
