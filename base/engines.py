@@ -7,7 +7,7 @@ import importlib
 from types import ModuleType
 
 from .errors import SetupError
-from .seams import check_seams, rows_of
+from .seams import check_seams
 
 
 def has_engine(engine: str) -> bool:
@@ -40,5 +40,5 @@ def load_native_parsers(engine: str) -> ModuleType:
     Raises `SetupError` as `check_seams`, and as `load_engine_module`.
     """
     table = load_engine_module(engine, "seams")
-    check_seams(rows_of(table.WORKER, "parsers"), table.PACKAGES)
+    check_seams(table.PARSERS, table.PACKAGES)
     return load_engine_module(engine, "parsers")

@@ -314,7 +314,7 @@ def build_engine_factory(
     gc_freeze.resume()
     for variable, value in ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
-    off = check_dynamo()
+    check_dynamo()
     from .factory import EngineFactory, find_user_engine
     from .metrics import ENDPOINT, FrontendMetrics
 
@@ -329,7 +329,7 @@ def build_engine_factory(
         config, flags, tokenizer, user_engine, allowed, runtime, cache, frontend_flags.record
     )
     factory.keep_turns(frontend_flags.turns)
-    if runtime is not None and seams.METRICS not in off:
+    if runtime is not None:
         counts = None if factory.recording is None else factory.recording.writer.counts
         metrics = FrontendMetrics(
             factory.prompt_cache, counts, factory.turn_store, factory.local_parsing

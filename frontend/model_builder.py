@@ -20,7 +20,7 @@ from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
 from ..base.gc_freeze import importing
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
-from ..base.seams import Seam, check_seams, read_version, rows_of
+from ..base.seams import Seam, check_seams, read_version
 from ..engines.dynamo.types import (
     read_runtime_config,
 )
@@ -226,11 +226,9 @@ def load_builder(backend: Backend) -> type[ChatModelBuilder]:
     folder, name = BUILDERS[backend]
     tables = [load_engine_module(table, "seams") for table in TABLES[backend]]
     packages = tuple(dict.fromkeys(package for table in tables for package in table.PACKAGES))
-    rows: list[Seam] = [
-        row for table in tables for row in (*table.FRONTEND, *rows_of(table.WORKER, "parsers"))
-    ]
+    needed: list[Seam] = [seam for table in tables for seam in (*table.FRONTEND, *table.PARSERS)]
     with importing():
-        features_off = check_seams(rows, packages)
+        features_off = check_seams(needed, packages)
         try:
             builder: type[ChatModelBuilder] = getattr(load_engine_module(folder, "frontend"), name)
         except (ImportError, AttributeError) as error:

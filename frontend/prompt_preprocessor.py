@@ -7,12 +7,11 @@ since its chat template may do anything.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
-
-from dynamo.frontend.utils import random_uuid
 
 from ..base.limits import (
     MAX_LOOP_RENDER_MS,
@@ -143,7 +142,7 @@ class PromptPreprocessor:
             include_reasoning=request.include_reasoning is not False,
         )
         params = build_postprocess_params(
-            random_uuid(), request, read_sampling(request), len(prompt.token_ids), parser
+            secrets.token_hex(8), request, read_sampling(request), len(prompt.token_ids), parser
         )
         yield Prepared(request, to_json_object(preprocessed), params)
 

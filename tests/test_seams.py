@@ -1,4 +1,4 @@
-"""Nothing private of another project is touched but in the functions that a row of seams names."""
+"""Nothing private of another project is touched but in the functions that a seam names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from backedge.base.seams import Seam
 
+from tests.engines.broken_seams import Row, list_rows
 from tests.test_house import ROOT, SOURCES, relative
 
 TABLES = [
@@ -17,9 +17,11 @@ TABLES = [
     for name in ("dynamo", "sglang", "transformers", "trtllm", "vllm")
     if (ROOT / "engines" / name / "seams.py").is_file()
 ]
-ROWS: list[Seam] = [row for table in TABLES for row in (*table.WORKER, *table.FRONTEND)]
+ROWS = [row for table in TABLES for row in list_rows(table.SEAMS)]
 IMPORTED = {
-    (place.partition(":")[0], row.module, row.path) for row in ROWS for place in row.used_in
+    (place.partition(":")[0], row.use.module, row.use.path)
+    for row in ROWS
+    for place in row.seam.used_in
 }
 # Underscores that Python's documentation gives as public names, and what has no own name at all.
 DOCUMENTED = {"_replace", "_asdict", "_fields", "_exit", "_make", "_"}
@@ -136,7 +138,7 @@ def find_touches(source: str, of_all: set[str], path: str = "") -> list[tuple[st
 ALL_NAMES = {
     name for path in SOURCES for name in defined_names(ast.parse(path.read_text(encoding="utf-8")))
 }
-NAMED = {place for row in ROWS for place in row.used_in} | OURS.keys()
+NAMED = {place for row in ROWS for place in row.seam.used_in} | OURS.keys()
 
 
 def is_named(place: str) -> bool:
@@ -214,34 +216,37 @@ def read_definition(place: str) -> str:
     return "".join(found)
 
 
-def uses(place: str, row: Seam) -> bool:
-    names = {row.path.rpartition(".")[2], *row.keywords}
-    return row.kind == "text" or any(name in read_definition(place) for name in names)
+def uses(place: str, row: Row) -> bool:
+    names = {row.use.path.rpartition(".")[2], *row.use.keywords}
+    return row.use.kind == "text" or any(name in read_definition(place) for name in names)
 
 
-def list_places(rows: Iterable[Seam]) -> list[str]:
+def list_places(rows: Iterable[Row]) -> list[str]:
     """Return where rows are used; an engine's folder may be taken out."""
-    places = {place for row in rows for place in row.used_in}
+    places = {place for row in rows for place in row.seam.used_in}
     return sorted(place for place in places if (ROOT / place.partition(":")[0]).parent.is_dir())
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_a_row_is_used_where_it_says(row: Seam) -> None:
+def test_a_row_is_used_where_it_says(row: Row) -> None:
     assert any(uses(place, row) for place in list_places([row]))
 
 
 @pytest.mark.parametrize("place", list_places(ROWS))
 def test_a_place_uses_a_row(place: str) -> None:
-    assert any(uses(place, row) for row in ROWS if place in row.used_in)
+    assert any(uses(place, row) for row in ROWS if place in row.seam.used_in)
 
 
 def test_features_that_our_code_asks_for_are_of_rows() -> None:
-    for table in TABLES:
-        asked = [value for name, value in vars(table).items() if name.isupper()]
-        features = {row.feature for row in (*table.WORKER, *table.FRONTEND)}
-        assert {text for text in asked if isinstance(text, str)} <= features
+    constants = {
+        value
+        for table in TABLES
+        for name, value in vars(table).items()
+        if name.isupper() and isinstance(value, str) and not value.endswith((".", ":"))
+    }
+    assert constants - {row.name for row in ROWS} <= {row.seam.feature for row in ROWS}
 
 
 def test_rows_are_different() -> None:
-    keys = [(row.name, row.role, row.kind) for row in ROWS]
+    keys = [(row.name, row.role, row.use.kind) for row in ROWS]
     assert len(keys) == len(set(keys))

@@ -1,10 +1,10 @@
-"""Checks the tables of seams against installed and published versions; no engine is started.
+"""Checks the seams against installed and published versions; no engine is started.
 
 python -m tools.seams            # .venv and, if it is there, .venv-1.7: what CI runs
 python -m tools.seams --newer    # also wheels of later versions, downloaded without dependencies
 
-Shows for each version which rows do not hold, and what has changed in the bodies that Backedge
-replaces, compared with .venv. Exit code 1: a row does not hold in an installed environment.
+Shows for each version which uses do not hold, and what has changed in the bodies that Backedge
+replaces, compared with .venv. Exit code 1: a use does not hold in an installed environment.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ import tempfile
 import textwrap
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from backedge.base.seams import Seam, find_fault, read_version
+from backedge.base.seams import Seam, Use, find_fault, read_version
 
 ROOT = Path(__file__).parent.parent
 TABLES = ("dynamo", "vllm", "sglang", "trtllm", "transformers")
@@ -41,7 +42,7 @@ MAX_SHOWN = 12
 
 
 class Row(msgspec.Struct):
-    """A row in one environment. fault: "" if it holds. body: its source, without comments."""
+    """A use in one environment. fault: "" if it holds. body: its source, without comments."""
 
     name: str
     kind: str
@@ -63,21 +64,22 @@ def read_rows(package: str) -> Iterator[Row]:
         seams = importlib.import_module(f"backedge.engines.{table}.seams")
         if read_version(seams.PACKAGES[-1]) == "none" and not package:
             continue
-        for seam in (*seams.WORKER, *seams.FRONTEND):
-            if seam.module.partition(".")[0] == package or not package:
-                yield read_row(seam)
+        for seam in chain(*seams.SEAMS.values()):
+            for use in seam.uses:
+                if use.module.partition(".")[0] == package or not package:
+                    yield read_row(seam, use)
 
 
-def read_row(seam: Seam) -> Row:
-    """Return a row with its fault and its body."""
-    fault = find_fault(seam) or ""
-    return Row(seam.name, seam.kind, seam.feature, fault, "" if fault else read_body(seam))
+def read_row(seam: Seam, use: Use) -> Row:
+    """Return the row of one of a seam's uses."""
+    fault = find_fault(use) or ""
+    return Row(use.name, use.kind, seam.feature, fault, "" if fault else read_body(use))
 
 
-def read_body(seam: Seam) -> str:
-    """Return the source of a seam without comments, docstrings and layout; "" of a value."""
+def read_body(use: Use) -> str:
+    """Return the source of a use without comments, docstrings and layout; "" of a value."""
     try:
-        source = inspect.getsource(pkgutil.resolve_name(seam.name))
+        source = inspect.getsource(pkgutil.resolve_name(use.name))
         tree = ast.parse(textwrap.dedent(source))
     except (AttributeError, OSError, TypeError, SyntaxError):  # a value, or a field of instances
         return ""
@@ -129,7 +131,7 @@ def finish_reading(process: subprocess.Popen[str], versions: str = "") -> Checke
 def compare(checked: Checked, base: Mapping[str, Row]) -> Iterator[str]:
     """Yield what to show of an environment, beside the rows of the supported one."""
     faults = [row for row in checked.rows if row.fault]
-    yield f"{checked.versions}: {len(checked.rows) - len(faults)} of {len(checked.rows)} rows hold"
+    yield f"{checked.versions}: {len(checked.rows) - len(faults)} of {len(checked.rows)} uses hold"
     for row in faults:
         effect = f"; {row.feature} is off" if row.feature else ""
         yield f"  does not hold: {row.fault}{effect}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
 from ..base.errors import SetupError, exiting
 from ..base.flags import read_variable
 from ..base.json_types import JsonObject
-from ..base.seams import Build, Role, Seam, check_seams, read_version, replace, rows_of
+from ..base.seams import Build, Role, Seams, check_seams, read_version, replace
 from ..engines.dynamo import seams as dynamo
 from ..parsers.api import Engine
 from .flags import enabling_flags
@@ -22,14 +23,14 @@ class EngineSupport(msgspec.Struct, frozen=True):
 
     name: also of its flag. distribution: the name of the engine's package.
     versions: Dynamo's version -> the supported one, both without their last part.
-    seams: the rows of the engine's table.
-    metrics: the seam of Dynamo's function or class that gets the endpoint as `generate_endpoint`.
+    seams: those in the engine, and in Dynamo's worker for it.
+    metrics: Dynamo's function or class that gets the endpoint as `generate_endpoint`; a seam.
     """
 
     name: Engine
     distribution: str
     versions: Mapping[str, str]
-    seams: tuple[Seam, ...]
+    seams: Seams
     metrics: str
 
     @property
@@ -55,14 +56,15 @@ class EngineSupport(msgspec.Struct, frozen=True):
         )
 
     def check_seams(self, *roles: Role) -> frozenset[str]:
-        """Return the features that are off. Raises `SetupError` for a row that does not hold."""
-        rows = rows_of((*dynamo.WORKER, *self.seams), *roles)
-        return check_seams(rows, ("ai-dynamo", self.distribution))
+        """Return the features that are off. Raises `SetupError` for a seam that does not hold."""
+        tables = [table.get(role, ()) for role in roles for table in (dynamo.SEAMS, self.seams)]
+        return check_seams(chain(*tables), ("ai-dynamo", self.distribution))
 
     def replace(self, name: str, build: Build) -> None:
-        """Replace the function of a seam by what `build` returns for it."""
-        [seam] = (row for row in self.seams if (row.name, row.kind) == (name, "replaced"))
-        replace(seam, build)
+        """Replace a function, which a seam declares, by what `build` returns for it."""
+        uses = (use for seam in chain(*self.seams.values()) for use in seam.uses)
+        [replaced] = (use for use in uses if (use.name, use.kind) == (name, "replaced"))
+        replace(replaced, build)
 
     def sees_flags(self, arguments: Sequence[str]) -> bool:
         """Whether Backedge's flags can be added to the engine's and read when they are parsed.

@@ -307,7 +307,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
         The engine is loaded by now. runtime_config: None for a model that Dynamo registers without
         one.
         """
-        self.spare_overhead()
+        freeze_loaded()
         if self._pool is not None:
             with exiting():
                 await self._pool.ready()
@@ -321,10 +321,6 @@ class Worker(abc.ABC, Generic[HandlerT]):
             publish_worker_card(card, runtime_config)
             if not self.grammar_waits:
                 runtime_config.set_engine_specific(GRAMMAR_WAITS, "false")
-
-    def spare_overhead(self) -> None:
-        """Reduce the process's work per token, now that everything is loaded."""
-        freeze_loaded()
 
     def with_postprocessing(self, generate: Generate[HandlerT]) -> Generate[HandlerT]:
         """Wrap a handler's method, to post-process requests with `PostprocessParams`.

@@ -21,7 +21,7 @@ from typing_extensions import override
 from ..base.flags import FlagParser, add_to
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
-from ..base.seams import check_seams, rows_of
+from ..base.seams import check_seams
 from ..engines.dynamo import seams
 from ..engines.dynamo.types import Context, Endpoint, ModelRuntimeConfig
 from ..parsers.base import ParserFactory, ParserNames
@@ -90,7 +90,7 @@ def postprocessed(
 
 def check_dynamo() -> None:
     """Raise `SetupError` if the installed Dynamo lacks what post-processing needs."""
-    check_seams(rows_of(seams.WORKER, "worker"), seams.PACKAGES)
+    check_seams(seams.WORKER, seams.PACKAGES)
 
 
 class LLMEngineWorker(Worker[LLMEngine]):

@@ -21,6 +21,7 @@ from ..base.engines import load_native_parsers
 from ..base.errors import SetupError, exiting
 from ..base.log import get_logger
 from ..base.seams import Role, read_version
+from ..engines.dynamo import seams
 from ..engines.dynamo.types import ModelRuntimeConfig
 from ..parsers.base import ParserNames
 from ..parsers.parser_lookup import known_formats, uses_native
@@ -104,7 +105,8 @@ class PatchedWorker(Worker[HandlerT], Generic[ConfigT, HandlerT]):
         if not settings.post_processing:
             return
         if worker.post_processes():
-            cls.engine.replace(cls.engine.metrics, worker.with_metrics)
+            if seams.ENDPOINT not in worker.off:
+                cls.engine.replace(cls.engine.metrics, worker.with_metrics)
             worker.install()
         else:
             logger.info(

@@ -6,10 +6,11 @@ import os
 import platform
 import resource
 from collections.abc import Iterator
+from itertools import chain
 
 from ...base.engines import has_engine, load_engine_module
 from ...base.errors import SetupError
-from ...base.seams import Seam, find_fault, read_version
+from ...base.seams import Seam, Use, find_fault, read_version
 from ...engines.dynamo import seams as dynamo
 from ...parsers.api import Engine
 from ...worker.pool import auto_processes
@@ -72,19 +73,19 @@ def check_engine(engine: Engine) -> Iterator[Finding]:
         version = read_version(table.PACKAGES[-1])
         found = f"ai-dynamo {read_version('ai-dynamo')} with {engine} {version}"
         yield Finding("ok", "versions", f"{found} fit")
-    for seam in (*dynamo.WORKER, *dynamo.FRONTEND, *table.WORKER, *table.FRONTEND):
-        yield _judge(seam)
+    for seam in chain(*dynamo.SEAMS.values(), *table.SEAMS.values()):
+        yield from (_judge(seam, use) for use in seam.uses)
 
 
-def _judge(seam: Seam) -> Finding:
-    fault = find_fault(seam)
+def _judge(seam: Seam, use: Use) -> Finding:
+    fault = find_fault(use)
     if fault is None:
-        return Finding("ok", "seam", f"{seam.name} holds: {seam.how_checked}")
+        return Finding("ok", "seam", f"{use.name} holds: {use.how_checked}")
     if seam.feature:
         return Finding("warning", "seam", f"{seam.feature} is off: {fault}")
     return Finding(
         "error",
         "seam",
-        f"{seam.name} does not hold: {fault}, without which {seam.without}",
+        f"{use.name} does not hold: {fault}, without which {seam.without}",
         "install versions that docs/compatibility.md lists",
     )

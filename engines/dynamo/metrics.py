@@ -7,7 +7,9 @@ import importlib.metadata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from ...base.seams import check_seams
 from ...recording.writer import RecordingCounts
+from . import seams
 from .types import Endpoint
 
 Label = TypeVar("Label", bound=str)
@@ -30,7 +32,9 @@ class Collector(abc.ABC):
         """Return all metrics, with a sample of every label value."""
 
     def expose(self, endpoint: Endpoint) -> None:
-        """Add the metrics to those of Dynamo's `endpoint`."""
+        """Add the metrics to those of Dynamo's `endpoint`, if it has a way to add them."""
+        if check_seams(seams.METRICS, seams.PACKAGES):
+            return
         from dynamo.common.utils.prometheus import register_engine_metrics_callback
         from prometheus_client import CollectorRegistry
 

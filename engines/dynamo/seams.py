@@ -2,127 +2,203 @@
 
 from __future__ import annotations
 
-from ...base.seams import read_table
+from ...base.seams import Seam, Seams, called, read, replaced, text
 
 PACKAGES = ("ai-dynamo",)
 JEMALLOC = "DYN_FRONTEND_JEMALLOC"
-METRICS = "the frontend's metrics"
+ENDPOINT = "access to the worker's endpoint"
 
-WORKER = read_table(
-    "engines/dynamo/",
-    """\
-== worker 1.6
-called dynamo.common.utils.token_ids:normalize_request_token_ids(request)
-    why: a request has its tokens in one of several forms, which only Dynamo's workers know
-    without: no prompt can be read
-    used_in: worker/engine_worker.py:Worker.with_postprocessing
-        testing/replay_worker/engine.py:ReplayEngine.start
-called dynamo.common.utils.prometheus:register_engine_metrics_callback(*, endpoint, registry)
-    why: an endpoint serves only metrics that were registered with it
-    without: the worker's /metrics lacks Backedge's
-    used_in: metrics.py:Collector.expose
-called get_tool_parser_names get_reasoning_parser_names
-    of: dynamo._core:
-    why: Dynamo re-exports the names of its Rust parsers nowhere
-    without: markers of Rust parsers are not found
-    used_in: worker/stock_frontends.py:known_in_rust
-    feature: Dynamo's own parser names
-== flags Python 3.10
-read argparse:ArgumentParser._option_string_actions
-    why: argparse does not say otherwise which flags a parser has
-    without: flags that the engine has as well would be added twice
-    used_in: worker/flags.py:add_flags
-== replay 1.6
-called dynamo.common.utils.runtime:create_runtime(discovery_backend, request_plane)
-    why: Dynamo's own workers make their runtime by it; the binding's constructor changes
-    without: the replay worker has no runtime
-    used_in: testing/replay_worker/worker.py:serve
-called dynamo.runtime.logging:configure_dynamo_logging
-    why: Dynamo does not document how a worker of another's logs
-    without: the replay worker logs nothing
-    used_in: testing/replay_worker/__main__.py:main
-""",
+# Beginnings of names.
+CONFIG = "dynamo.frontend.frontend_args:FrontendConfig."
+CARD = "dynamo._core:ModelDeploymentCard."
+ERRORS = "dynamo.llm.exceptions:"
+MAIN = "dynamo.frontend.main:"
+IN_FRONTEND = "dynamo.frontend."
+
+WORKER = (
+    Seam(
+        called("dynamo.common.utils.token_ids:normalize_request_token_ids", "request"),
+        why="a request has its tokens in one of several forms, which only Dynamo's workers know",
+        without="no prompt can be read",
+        used_in=[
+            "worker/engine_worker.py:Worker.with_postprocessing",
+            "testing/replay_worker/engine.py:ReplayEngine.start",
+        ],
+    ),
+    Seam(
+        called("dynamo._core:get_tool_parser_names"),
+        called("dynamo._core:get_reasoning_parser_names"),
+        why="Dynamo re-exports the names of its Rust parsers nowhere",
+        without="markers of Rust parsers are not found",
+        used_in=["worker/stock_frontends.py:known_in_rust"],
+        feature="Dynamo's own parser names",
+    ),
 )
-FRONTEND = read_table(
-    "engines/dynamo/",
-    """\
-== frontend 1.6
-called dynamo.frontend.__main__:_maybe_preload_jemalloc
-    why: only `python -m dynamo.frontend` calls it
-    without: DYN_FRONTEND_JEMALLOC has no effect
-    used_in: frontend/main.py:main
-    feature: DYN_FRONTEND_JEMALLOC
-replaced parse_args()
-replaced setup_engine_factory(config, vllm_flags)
-replaced setup_sglang_engine_factory(config, sglang_flags)
-text async_main ` setup_engine_factory(` ` setup_sglang_engine_factory(` `).chat_engine_factory`
-        `runtime = DistributedRuntime(`
-    of: dynamo.frontend.main:
-    why: Dynamo has no hook for an engine factory of another package
-    without: Dynamo's own chat processor answers requests
-    used_in: frontend/main.py:main
-replaced dynamo.frontend.main:DistributedRuntime
-    why: a process has one runtime, and Dynamo passes it to no factory
-    without: engines of users and the frontend's metrics have no runtime
-    used_in: frontend/main.py:main
-read preprocess_workers kv_cache_block_size exclude_tools_when_tool_choice_none
-read trust_remote_code http_host http_port interactive discovery_backend
-    of: dynamo.frontend.frontend_args:FrontendConfig.
-    why: Dynamo does not document the fields of its parsed flags
-    without: the frontend does not know Dynamo's flags
-    used_in: types.py:FrontendConfig
-called name local_dir runtime_config model_type
-    of: dynamo._core:ModelDeploymentCard.
-    why: Dynamo does not document the binding's model card
-    without: nothing is known of a model
-    used_in: types.py:ModelCard
-called dynamo.llm:PythonAsyncEngine(generator, event_loop)
-    why: an engine in Python is an internal type of Dynamo's binding
-    without: no engine can be given to Dynamo
-    used_in: frontend/factory.py:EngineFactory.chat_engine_factory
-called dynamo.llm:ModelRuntimeConfig
-    why: the binding gives up objects only while Python calls it
-    without: the memory of a model that is gone stays until the next request
-    used_in: frontend/teardown.py:Teardown
-read Cancelled DynamoException InvalidArgument Unknown WorkerUnavailable
-called HttpError(code, message)
-    of: dynamo.llm.exceptions:
-    why: Dynamo does not document which error has which HTTP status
-    without: errors have no HTTP status
-    used_in: frontend/http_errors.py:as_http_errors frontend/containment.py:EXPECTED
-text dynamo.frontend.utils:as_error_envelope `{"_dynamo_annotated": True, "event": "error"`
-    why: Dynamo hides the text of an error that is raised
-    without: a client is not told why its request is refused
-    used_in: frontend/http_errors.py:build_refusal
-text dynamo.frontend.utils:backend_invalid_argument_to_http_error `<ErrorType>: `
-        `parsed.get("code")` `parsed.get("message")`
-    why: an error of a worker arrives as text
-    without: a request that a worker refuses is answered with HTTP 500
-    used_in: frontend/response/worker_stream.py:parse_client_error
-called utils:extract_mm_urls(messages) utils:random_uuid
-called structural_tag_policy:runtime_structural_tag_options(runtime_config)
-called structural_tag_policy:runtime_structural_tag_excludes_reasoning(runtime_config)
-called thinking:runtime_default_thinking_mode(runtime_config)
-called thinking:apply_default_thinking_mode_to_template_kwargs(chat_template_kwargs,
-        default_thinking_mode, *, request_has_root_thinking)
-    of: dynamo.frontend.
-    why: Dynamo does not document how its chat processors read a request
-    without: requests are prepared in another way than by Dynamo's own frontend
-    used_in: frontend/chat_model.py:ChatModel.writer
-        engines/sglang/frontend.py:SglangPrompts.__call__
-        frontend/prompt_preprocessor.py:PromptPreprocessor.__call__
-        frontend/model_builder.py:read_call_policy
-        engines/transformers/frontend.py:HuggingFacePrompts.__init__
-        engines/transformers/frontend.py:HuggingFacePrompts._build_template_kwargs
-called dynamo.common.utils.prometheus:register_engine_metrics_callback(*, endpoint, registry)
-    why: Dynamo's /metrics serves only metrics that were registered with an endpoint
-    without: /metrics lacks Backedge's
-    used_in: metrics.py:Collector.expose
-    feature: the frontend's metrics
-== frontend Python 3.11
-read re:_parser
-    why: Python has no other function that reads a regular expression without compiling it
-    without: a tool's pattern of 1,000 characters costs the frontend seconds
-    used_in: guided/client_schemas.py:_is_pattern
-""",
+FLAGS = (
+    Seam(
+        read("argparse:ArgumentParser._option_string_actions"),
+        why="argparse does not say otherwise which flags a parser has",
+        without="flags that the engine has as well would be added twice",
+        used_in=["worker/flags.py:add_flags"],
+        since="Python 3.10",
+    ),
 )
+REPLAY = (
+    Seam(
+        called("dynamo.common.utils.runtime:create_runtime", "discovery_backend, request_plane"),
+        why="Dynamo's own workers make their runtime by it; the binding's constructor changes",
+        without="the replay worker has no runtime",
+        used_in=["testing/replay_worker/worker.py:serve"],
+    ),
+    Seam(
+        called("dynamo.runtime.logging:configure_dynamo_logging"),
+        why="Dynamo does not document how a worker of another's logs",
+        without="the replay worker logs nothing",
+        used_in=["testing/replay_worker/__main__.py:main"],
+    ),
+)
+METRICS = (
+    Seam(
+        called(
+            "dynamo.common.utils.prometheus:register_engine_metrics_callback",
+            "*, endpoint, registry",
+        ),
+        why="Dynamo's /metrics serves only metrics that were registered with an endpoint",
+        without="/metrics lacks Backedge's",
+        used_in=["engines/dynamo/metrics.py:Collector.expose"],
+        feature="Backedge's metrics",
+    ),
+)
+FRONTEND = (
+    Seam(
+        called(IN_FRONTEND + "__main__:_maybe_preload_jemalloc"),
+        why="only `python -m dynamo.frontend` calls it",
+        without="DYN_FRONTEND_JEMALLOC has no effect",
+        used_in=["frontend/main.py:main"],
+        feature=JEMALLOC,
+    ),
+    Seam(
+        replaced(MAIN + "parse_args"),
+        replaced(MAIN + "setup_engine_factory", "config, vllm_flags"),
+        replaced(MAIN + "setup_sglang_engine_factory", "config, sglang_flags"),
+        text(
+            MAIN + "async_main",
+            " setup_engine_factory(",
+            " setup_sglang_engine_factory(",
+            ").chat_engine_factory",
+            "runtime = DistributedRuntime(",
+        ),
+        why="Dynamo has no hook for an engine factory of another package",
+        without="Dynamo's own chat processor answers requests",
+        used_in=["frontend/main.py:main"],
+    ),
+    Seam(
+        replaced(MAIN + "DistributedRuntime"),
+        why="a process has one runtime, and Dynamo passes it to no factory",
+        without="engines of users and the frontend's metrics have no runtime",
+        used_in=["frontend/main.py:main"],
+    ),
+    Seam(
+        read(CONFIG + "preprocess_workers"),
+        read(CONFIG + "kv_cache_block_size"),
+        read(CONFIG + "exclude_tools_when_tool_choice_none"),
+        read(CONFIG + "trust_remote_code"),
+        read(CONFIG + "http_host"),
+        read(CONFIG + "http_port"),
+        read(CONFIG + "interactive"),
+        read(CONFIG + "discovery_backend"),
+        why="Dynamo does not document the fields of its parsed flags",
+        without="the frontend does not know Dynamo's flags",
+        used_in=["engines/dynamo/types.py:FrontendConfig"],
+    ),
+    Seam(
+        called(CARD + "name"),
+        called(CARD + "local_dir"),
+        called(CARD + "runtime_config"),
+        called(CARD + "model_type"),
+        why="Dynamo does not document the binding's model card",
+        without="nothing is known of a model",
+        used_in=["engines/dynamo/types.py:ModelCard"],
+    ),
+    Seam(
+        called("dynamo.llm:PythonAsyncEngine", "generator, event_loop"),
+        why="an engine in Python is an internal type of Dynamo's binding",
+        without="no engine can be given to Dynamo",
+        used_in=["frontend/factory.py:EngineFactory.chat_engine_factory"],
+    ),
+    Seam(
+        called("dynamo.llm:ModelRuntimeConfig"),
+        why="the binding gives up objects only while Python calls it",
+        without="the memory of a model that is gone stays until the next request",
+        used_in=["frontend/teardown.py:Teardown"],
+    ),
+    Seam(
+        read(ERRORS + "Cancelled"),
+        read(ERRORS + "DynamoException"),
+        read(ERRORS + "InvalidArgument"),
+        read(ERRORS + "Unknown"),
+        read(ERRORS + "WorkerUnavailable"),
+        called(ERRORS + "HttpError", "code, message"),
+        why="Dynamo does not document which error has which HTTP status",
+        without="errors have no HTTP status",
+        used_in=["frontend/http_errors.py:as_http_errors", "frontend/containment.py:EXPECTED"],
+    ),
+    Seam(
+        text(
+            IN_FRONTEND + "utils:as_error_envelope",
+            '{"_dynamo_annotated": True, "event": "error"',
+        ),
+        why="Dynamo hides the text of an error that is raised",
+        without="a client is not told why its request is refused",
+        used_in=["frontend/http_errors.py:build_refusal"],
+    ),
+    Seam(
+        text(
+            IN_FRONTEND + "utils:backend_invalid_argument_to_http_error",
+            "<ErrorType>: ",
+            'parsed.get("code")',
+            'parsed.get("message")',
+        ),
+        why="an error of a worker arrives as text",
+        without="a request that a worker refuses is answered with HTTP 500",
+        used_in=["frontend/response/worker_stream.py:parse_client_error"],
+    ),
+    Seam(
+        called(IN_FRONTEND + "utils:extract_mm_urls", "messages"),
+        called(
+            IN_FRONTEND + "structural_tag_policy:runtime_structural_tag_options", "runtime_config"
+        ),
+        called(
+            IN_FRONTEND + "structural_tag_policy:runtime_structural_tag_excludes_reasoning",
+            "runtime_config",
+        ),
+        called(IN_FRONTEND + "thinking:runtime_default_thinking_mode", "runtime_config"),
+        called(
+            IN_FRONTEND + "thinking:apply_default_thinking_mode_to_template_kwargs",
+            "chat_template_kwargs, default_thinking_mode, *, request_has_root_thinking",
+        ),
+        why="Dynamo does not document how its chat processors read a request",
+        without="requests are prepared in another way than by Dynamo's own frontend",
+        used_in=[
+            "frontend/chat_model.py:ChatModel.writer",
+            "engines/sglang/frontend.py:SglangPrompts.__call__",
+            "frontend/model_builder.py:read_call_policy",
+            "engines/transformers/frontend.py:HuggingFacePrompts.__init__",
+            "engines/transformers/frontend.py:HuggingFacePrompts._build_template_kwargs",
+        ],
+    ),
+    Seam(
+        read("re:_parser"),
+        why="Python has no other function that reads a regular expression without compiling it",
+        without="a tool's pattern of 1,000 characters costs the frontend seconds",
+        used_in=["guided/client_schemas.py:_is_pattern"],
+        since="Python 3.11",
+    ),
+)
+SEAMS: Seams = {
+    "worker": WORKER,
+    "flags": FLAGS,
+    "metrics": METRICS,
+    "replay": REPLAY,
+    "frontend": FRONTEND,
+}

@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from ...base.limits import MAX_HELD_ROWS
 from ...base.ranges import INT_64
-from ...base.seams import check_seams, rows_of
+from ...base.seams import check_seams
 from ...guided.call_policy import to_tag_format
 from ...offline.completion import Completion, FinishReason, TokenLogprobs, read_finish
 from ...offline.contracts import (
@@ -101,7 +101,7 @@ class SglangBackend(Backend):
 
     @override
     def load(self) -> None:
-        check_seams(rows_of(seams.WORKER, "offline"), seams.PACKAGES)
+        check_seams(seams.OFFLINE, seams.PACKAGES)
         import sglang
 
         config = self.config

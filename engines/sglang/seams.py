@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...base.seams import read_table
+from ...base.seams import Seam, Seams, called, read, replaced, text
+from ..dynamo.seams import ENDPOINT
 
 PACKAGES = ("ai-dynamo", "sglang")
 # Dynamo version -> supported version of SGLang, both without their last part.
@@ -10,172 +11,277 @@ VERSIONS = {"1.6": "0.5", "1.7": "0.5"}
 CONTENT_FORMATS = "remembering the forms of content of chat templates"
 GROUPS = "sending groups of tokens"
 
-WORKER = read_table(
-    "engines/sglang/",
-    """\
-== flags 0.5.21
-replaced sglang.srt.server_args:ServerArgs.add_cli_args(parser)
-    why: SGLang loads its plugins only after the flags have been parsed
-    without: the command line has no flags of Backedge
-    used_in: worker/plugin.py:patch_add_cli_args
-== flags 1.6
-text dynamo.sglang.args:parse_args `ServerArgs.add_cli_args(` `.parse_args(`
-    why: SGLang's record of the flags drops ours, so the parser's method is replaced
-    without: Backedge's flags are not seen
-    used_in: worker.py:watch_arguments
-== worker 1.6
-replaced dynamo.sglang.args:Config.__init__(self, server_args, dynamo_args)
-    why: nothing else runs between the parsing of flags and the loading of the engine
-    without: post-processing is not switched on
-    used_in: worker.py:watch_arguments worker.py:enable_once
-replaced dynamo.sglang.init_llm:setup_sgl_metrics(*, generate_endpoint)
-    why: only its caller knows the endpoint whose /metrics is served
-    without: the worker's /metrics lacks Backedge's
-    used_in: worker.py:ENGINE
-replaced dynamo.sglang.register:get_runtime_config(engine, server_args, dynamo_args)
-    why: it returns the model card, which nothing else can extend
-    without: frontends do not learn that the worker post-processes
-    used_in: worker.py:SglangWorker.install_card
-replaced dynamo.sglang.request_handlers:DecodeWorkerHandler.generate(self, request, context)
-    why: Dynamo has no hook around a worker's outputs
-    without: no output is post-processed
-    used_in: worker.py:SglangWorker.install
-replaced sglang.srt.entrypoints.engine:Engine.async_generate(self, prompt, sampling_params, *, rid,
-        require_reasoning)
-replaced dynamo.sglang.gateway:GatewayEngine.async_generate(self, prompt, sampling_params, *, rid,
-        require_reasoning)
-    why: only here are the engine's names of a request's choices known
-    without: a choice cannot be ended alone, and grammars begin with the reasoning
-    used_in: worker.py:SglangWorker.install
-== worker 0.5.21
-called sglang.srt.managers.tokenizer_manager:TokenizerManager.abort_request(self, rid)
-    why: Engine has no way to end a request
-    without: a choice cannot be ended alone
-    used_in: worker.py:SglangRequestHandle.abort offline.py:SglangBackend._run_choice
-read ReqState.out_list ReqState.finished ReqState.event TokenizerManager.rid_to_state
-text TokenizerManager `state.event.set()` `state.out_list`
-    of: sglang.srt.managers.tokenizer_manager:
-    why: SGLang cannot change the interval of a running request
-    without: tokens come one by one
-    used_in: worker.py:SglangRequestHandle.set_stream_interval
-    feature: sending groups of tokens
-called sglang.srt.utils.hf_transformers_utils:get_tokenizer(*, tokenizer_mode, trust_remote_code)
-    why: the engine's tokenizer lives in its own process
-    without: the worker has no tokenizer
-    used_in: worker.py:load_tokenizer
-== detokenizer 0.5.21
-called detokenizer_manager:DetokenizerManager._decode_batch_token_id_output(self, recv_obj)
-        `self.vocab_size` `self.decode_status` `self.disable_tokenizer_batch_decode`
-        `recv_obj.read_offsets` `recv_obj.no_stop_trim` `recv_obj.decoded_texts`
-read schedule_batch:INIT_INCREMENTAL_DETOKENIZATION_OFFSET
-    of: sglang.srt.managers.
-    why: SGLang detokenizes only in a separate process, reached through sockets
-    without: --postprocess-detokenizer native has no detokenizer
-    used_in: worker.py:native_detokenizers
-== parsers 0.5.21
-called sglang.srt.function_call.function_call_parser:FunctionCallParser(tools, tool_call_parser,
-        tokenizer)
-called sglang.srt.function_call.function_call_parser:FunctionCallParser.parse_stream_chunk(
-        self, chunk_text)
-called sglang.srt.function_call.function_call_parser:FunctionCallParser.parse_stream_end
-called sglang.srt.parser.reasoning_parser:ReasoningParser(model_type, *, force_reasoning, request,
-        tokenizer, tool_call_parser_active)
-called sglang.srt.parser.reasoning_parser:ReasoningParser.parse_stream_chunk(self,
-        chunk_text)
-called sglang.srt.parser.reasoning_parser:ReasoningParser.parse_stream_end
-    why: SGLang's own server is the only user of its parsers
-    without: there are no native parsers
-    used_in: parsers.py:SglangParsers._tool_parser parsers.py:SglangStreamParser
-        parsers.py:ReasoningParserFactory
-read sglang.srt.function_call.function_call_parser:FunctionCallParser.ToolCallParserEnum
-read sglang.srt.parser.reasoning_parser:ReasoningParser.DetectorMap
-    why: SGLang's own server is the only user of its parsers
-    without: unknown names of parsers are not found
-    used_in: parsers.py:known_names
-read eot_token prev_tool_call_arr
-    of: sglang.srt.function_call.base_format_detector:BaseFormatDetector.
-    why: SGLang's own server is the only user of its parsers
-    without: the end of a call is lost
-    used_in: parsers.py:SglangStreamParser
-read sglang.srt.function_call.base_format_detector:logger
-    why: SGLang's parsers log the same error for each token
-    without: SGLang's parsers may fill the log
-    used_in: parsers.py:throttle_logs
-    feature: the limit on what SGLang's parsers log
-read _in_reasoning stripped_think_start
-    of: sglang.srt.parser.reasoning_parser:BaseReasoningFormatDetector.
-    why: SGLang's own server is the only user of its parsers
-    without: reasoning tokens of native parsers are not counted
-    used_in: parsers.py:SglangStreamParser.read_phase
-read reasoning_parser:BaseReasoningFormatDetector.reasoning_default
-read reasoning_parser:BaseReasoningFormatDetector.think_start_token
-read reasoning_parser:BaseReasoningFormatDetector.think_end_token
-called template_detection:detect_reasoning_pattern(template)
-read template_detection:ReasoningToggleConfig.toggle_param
-read template_detection:ReasoningToggleConfig.default_enabled
-read template_detection:ReasoningToggleConfig.always_on
-read template_detection:ReasoningToggleConfig.special_case
-called reasoning_parser:IQuestQ1ReasoningDetector.thinking_enabled(chat_kwargs)
-    of: sglang.srt.parser.
-    why: SGLang's own server is the only user of its parsers
-    without: whether an answer begins with reasoning is not known
-    used_in: parsers.py:ReasoningParserFactory parsers.py:template_thinks
-        parsers.py:OWN_RULES
-== offline 0.5.21
-read loop
-called async_generate(*, input_ids, sampling_params, return_logprob, top_logprobs_num, lora_path,
-        stream, rid)
-    of: sglang.srt.entrypoints.engine:Engine.
-    why: Engine.generate returns only when a whole row is done
-    without: rows cannot run side by side
-    used_in: offline.py:SglangBackend.generate offline.py:SglangBackend._run_choice
-called sglang.srt.managers.tokenizer_manager:TokenizerManager.generate_request(self, obj, request)
-called sglang.srt.managers.io_struct:EmbeddingReqInput(*, input_ids)
-    why: Engine.encode takes no token ids
-    without: there are no embeddings
-    used_in: offline.py:SglangBackend._embed
-called sglang.srt.managers.tokenizer_manager:TokenizerManager.auto_create_handle_loop(self)
-    why: SGLang takes the process's signals with the first request, to kill it if a process ends
-    without: a batch whose engine dies is killed instead of ended
-    used_in: offline.py:SglangBackend._take_signals_back
-called sglang.srt.sampling.sampling_params:SamplingParams(*, stream_interval, sampling_seed)
-    why: SGLang has one interval for all requests unless a request says it
-    without: each row comes token by token
-    used_in: offline.py:SglangBackend._build_params
-""",
+# Beginnings of names.
+TOOL_PARSER = "sglang.srt.function_call.function_call_parser:FunctionCallParser"
+REASONING = "sglang.srt.parser.reasoning_parser:"
+TEMPLATE = "sglang.srt.parser.template_detection:"
+PREPOST = "dynamo.frontend.sglang_prepost:"
+MANAGERS = "sglang.srt.managers."
+ENGINE = "sglang.srt.entrypoints.engine:Engine"
+DETECTOR = "sglang.srt.function_call.base_format_detector:"
+
+FLAGS = (
+    Seam(
+        replaced("sglang.srt.server_args:ServerArgs.add_cli_args", "parser"),
+        why="SGLang loads its plugins only after the flags have been parsed",
+        without="the command line has no flags of Backedge",
+        used_in=["worker/plugin.py:patch_add_cli_args"],
+    ),
+    Seam(
+        text("dynamo.sglang.args:parse_args", "ServerArgs.add_cli_args(", ".parse_args("),
+        why="SGLang's record of the flags drops ours, so the parser's method is replaced",
+        without="Backedge's flags are not seen",
+        used_in=["engines/sglang/worker.py:watch_arguments"],
+    ),
+    Seam(
+        replaced("dynamo.sglang.args:Config.__init__", "self, server_args, dynamo_args"),
+        why="nothing else runs between the parsing of flags and the loading of the engine",
+        without="post-processing is not switched on",
+        used_in=[
+            "engines/sglang/worker.py:watch_arguments",
+            "engines/sglang/worker.py:enable_once",
+        ],
+    ),
 )
-FRONTEND = read_table(
-    "engines/sglang/",
-    """\
-== frontend 1.6
-called dynamo.frontend.sglang_prepost:preprocess_chat_request(request, *, tokenizer,
-        tool_call_parser_name, reasoning_parser_name, exclude_tools_when_tool_choice_none,
-        template_force_reasoning, default_thinking_mode, structural_tag_mode, structural_tag_scope,
-        structural_tag_schema)
-read dynamo.frontend.sglang_prepost:SglangPreprocessResult.prompt_token_ids
-read dynamo.frontend.sglang_prepost:SglangPreprocessResult.guided_decoding
-read dynamo.frontend.sglang_prepost:SglangPreprocessResult.request
-read dynamo.frontend.sglang_prepost:SglangPreprocessResult.force_reasoning
-called dynamo.frontend.sglang_prepost:detect_force_reasoning_from_template(chat_template)
-called dynamo.frontend.sglang_prepost:_guided_output_requires_reasoning(request, force_reasoning,
-        reasoning_parser_name, guided_decoding)
-called dynamo.frontend.sglang_processor:_load_tokenizer(source_path, trust_remote_code)
-called dynamo.frontend.sglang_processor:_load_chat_template(chat_template)
-called dynamo.common.multimodal.cache_uuid:reject_unsupported_multimodal_uuids(multi_modal_uuids)
-read dynamo.frontend.utils:PreprocessError
-    why: Dynamo's SGLang chat processor cannot prepare a request without sending it
-    without: SGLang's prompts cannot be made
-    used_in: frontend.py:SglangPrompts frontend.py:SglangModelBuilder._load_tokenizer
-replaced dynamo.frontend.sglang_prepost:detect_jinja_template_content_format(chat_template)
-    why: Dynamo parses the chat template anew for each request
-    without: each request costs 3 ms more
-    used_in: frontend.py:remember_content_formats
-    feature: remembering the forms of content of chat templates
-== frontend 0.5.21
-read sglang.srt.function_call.function_call_parser:FunctionCallParser.ToolCallParserEnum
-read sglang.srt.parser.reasoning_parser:ReasoningParser.DetectorMap
-    why: SGLang does not document its registry of parsers
-    without: the installed parsers are not known
-    used_in: frontend.py:INSTALLED
-""",
+WORKER = (
+    Seam(
+        replaced("dynamo.sglang.init_llm:setup_sgl_metrics", "*, generate_endpoint"),
+        why="only its caller knows the endpoint whose /metrics is served",
+        without="/metrics lacks Backedge's, and frontends find a worker that cannot answer",
+        used_in=["engines/sglang/worker.py:ENGINE"],
+        feature=ENDPOINT,
+    ),
+    Seam(
+        replaced("dynamo.sglang.register:get_runtime_config", "engine, server_args, dynamo_args"),
+        why="it returns the model card, which nothing else can extend",
+        without="frontends do not learn that the worker post-processes",
+        used_in=["engines/sglang/worker.py:SglangWorker.install_card"],
+    ),
+    Seam(
+        replaced(
+            "dynamo.sglang.request_handlers:DecodeWorkerHandler.generate", "self, request, context"
+        ),
+        why="Dynamo has no hook around a worker's outputs",
+        without="no output is post-processed",
+        used_in=["engines/sglang/worker.py:SglangWorker.install"],
+    ),
+    Seam(
+        replaced(
+            ENGINE + ".async_generate", "self, prompt, sampling_params, *, rid, require_reasoning"
+        ),
+        replaced(
+            "dynamo.sglang.gateway:GatewayEngine.async_generate",
+            "self, prompt, sampling_params, *, rid, require_reasoning",
+        ),
+        why="only here are the engine's names of a request's choices known",
+        without="a choice cannot be ended alone, and grammars begin with the reasoning",
+        used_in=["engines/sglang/worker.py:SglangWorker.install"],
+    ),
+    Seam(
+        called(MANAGERS + "tokenizer_manager:TokenizerManager.abort_request", "self, rid"),
+        why="Engine has no way to end a request",
+        without="a choice cannot be ended alone",
+        used_in=[
+            "engines/sglang/worker.py:SglangRequestHandle.abort",
+            "engines/sglang/offline.py:SglangBackend._run_choice",
+        ],
+    ),
+    Seam(
+        read(MANAGERS + "tokenizer_manager:ReqState.out_list"),
+        read(MANAGERS + "tokenizer_manager:ReqState.finished"),
+        read(MANAGERS + "tokenizer_manager:ReqState.event"),
+        read(MANAGERS + "tokenizer_manager:TokenizerManager.rid_to_state"),
+        text(
+            MANAGERS + "tokenizer_manager:TokenizerManager", "state.event.set()", "state.out_list"
+        ),
+        why="SGLang cannot change the interval of a running request",
+        without="tokens come one by one",
+        used_in=["engines/sglang/worker.py:SglangRequestHandle.set_stream_interval"],
+        feature=GROUPS,
+    ),
+    Seam(
+        called(
+            "sglang.srt.utils.hf_transformers_utils:get_tokenizer",
+            "*, tokenizer_mode, trust_remote_code",
+        ),
+        why="the engine's tokenizer lives in its own process",
+        without="the worker has no tokenizer",
+        used_in=["engines/sglang/worker.py:load_tokenizer"],
+    ),
 )
+DETOKENIZER = (
+    Seam(
+        called(
+            MANAGERS + "detokenizer_manager:DetokenizerManager._decode_batch_token_id_output",
+            "self, recv_obj",
+            contains=[
+                "self.vocab_size",
+                "self.decode_status",
+                "self.disable_tokenizer_batch_decode",
+                "recv_obj.read_offsets",
+                "recv_obj.no_stop_trim",
+                "recv_obj.decoded_texts",
+            ],
+        ),
+        read(MANAGERS + "schedule_batch:INIT_INCREMENTAL_DETOKENIZATION_OFFSET"),
+        why="SGLang detokenizes only in a separate process, reached through sockets",
+        without="--postprocess-detokenizer native has no detokenizer",
+        used_in=["engines/sglang/worker.py:native_detokenizers"],
+    ),
+)
+PARSERS = (
+    Seam(
+        called(TOOL_PARSER, "tools, tool_call_parser, tokenizer"),
+        called(TOOL_PARSER + ".parse_stream_chunk", "self, chunk_text"),
+        called(TOOL_PARSER + ".parse_stream_end"),
+        called(
+            REASONING + "ReasoningParser",
+            "model_type, *, force_reasoning, request, tokenizer, tool_call_parser_active",
+        ),
+        called(REASONING + "ReasoningParser.parse_stream_chunk", "self, chunk_text"),
+        called(REASONING + "ReasoningParser.parse_stream_end"),
+        why="SGLang's own server is the only user of its parsers",
+        without="there are no native parsers",
+        used_in=[
+            "engines/sglang/parsers.py:SglangParsers._tool_parser",
+            "engines/sglang/parsers.py:SglangStreamParser",
+            "engines/sglang/parsers.py:ReasoningParserFactory",
+        ],
+    ),
+    Seam(
+        read(TOOL_PARSER + ".ToolCallParserEnum"),
+        read(REASONING + "ReasoningParser.DetectorMap"),
+        why="SGLang's own server is the only user of its parsers",
+        without="unknown names of parsers are not found",
+        used_in=["engines/sglang/parsers.py:known_names", "engines/sglang/frontend.py:INSTALLED"],
+    ),
+    Seam(
+        read(DETECTOR + "BaseFormatDetector.eot_token"),
+        read(DETECTOR + "BaseFormatDetector.prev_tool_call_arr"),
+        why="SGLang's own server is the only user of its parsers",
+        without="the end of a call is lost",
+        used_in=["engines/sglang/parsers.py:SglangStreamParser"],
+    ),
+    Seam(
+        read(DETECTOR + "logger"),
+        why="SGLang's parsers log the same error for each token",
+        without="SGLang's parsers may fill the log",
+        used_in=["engines/sglang/parsers.py:throttle_logs"],
+        feature="the limit on what SGLang's parsers log",
+    ),
+    Seam(
+        read(REASONING + "BaseReasoningFormatDetector._in_reasoning"),
+        read(REASONING + "BaseReasoningFormatDetector.stripped_think_start"),
+        why="SGLang's own server is the only user of its parsers",
+        without="reasoning tokens of native parsers are not counted",
+        used_in=["engines/sglang/parsers.py:SglangStreamParser.read_phase"],
+    ),
+    Seam(
+        read(REASONING + "BaseReasoningFormatDetector.reasoning_default"),
+        read(REASONING + "BaseReasoningFormatDetector.think_start_token"),
+        read(REASONING + "BaseReasoningFormatDetector.think_end_token"),
+        called(TEMPLATE + "detect_reasoning_pattern", "template"),
+        read(TEMPLATE + "ReasoningToggleConfig.toggle_param"),
+        read(TEMPLATE + "ReasoningToggleConfig.default_enabled"),
+        read(TEMPLATE + "ReasoningToggleConfig.always_on"),
+        read(TEMPLATE + "ReasoningToggleConfig.special_case"),
+        called(REASONING + "IQuestQ1ReasoningDetector.thinking_enabled", "chat_kwargs"),
+        why="SGLang's own server is the only user of its parsers",
+        without="whether an answer begins with reasoning is not known",
+        used_in=[
+            "engines/sglang/parsers.py:ReasoningParserFactory",
+            "engines/sglang/parsers.py:template_thinks",
+            "engines/sglang/parsers.py:OWN_RULES",
+        ],
+    ),
+)
+OFFLINE = (
+    Seam(
+        read(ENGINE + ".loop"),
+        called(
+            ENGINE + ".async_generate",
+            "*, input_ids, sampling_params, return_logprob, top_logprobs_num, lora_path, stream, "
+            "rid",
+        ),
+        why="Engine.generate returns only when a whole row is done",
+        without="rows cannot run side by side",
+        used_in=[
+            "engines/sglang/offline.py:SglangBackend.generate",
+            "engines/sglang/offline.py:SglangBackend._run_choice",
+        ],
+    ),
+    Seam(
+        called(
+            MANAGERS + "tokenizer_manager:TokenizerManager.generate_request", "self, obj, request"
+        ),
+        called(MANAGERS + "io_struct:EmbeddingReqInput", "*, input_ids"),
+        why="Engine.encode takes no token ids",
+        without="there are no embeddings",
+        used_in=["engines/sglang/offline.py:SglangBackend._embed"],
+    ),
+    Seam(
+        called(MANAGERS + "tokenizer_manager:TokenizerManager.auto_create_handle_loop", "self"),
+        why="SGLang takes the process's signals with its first request, to kill it if another ends",
+        without="a batch whose engine dies is killed instead of ended",
+        used_in=["engines/sglang/offline.py:SglangBackend._take_signals_back"],
+    ),
+    Seam(
+        called(
+            "sglang.srt.sampling.sampling_params:SamplingParams",
+            "*, stream_interval, sampling_seed",
+        ),
+        why="SGLang has one interval for all requests unless a request says it",
+        without="each row comes token by token",
+        used_in=["engines/sglang/offline.py:SglangBackend._build_params"],
+    ),
+)
+FRONTEND = (
+    Seam(
+        called(
+            PREPOST + "preprocess_chat_request",
+            "request, *, tokenizer, tool_call_parser_name, reasoning_parser_name, "
+            "exclude_tools_when_tool_choice_none, template_force_reasoning, "
+            "default_thinking_mode, structural_tag_mode, structural_tag_scope, "
+            "structural_tag_schema",
+        ),
+        read(PREPOST + "SglangPreprocessResult.prompt_token_ids"),
+        read(PREPOST + "SglangPreprocessResult.guided_decoding"),
+        read(PREPOST + "SglangPreprocessResult.request"),
+        read(PREPOST + "SglangPreprocessResult.force_reasoning"),
+        called(PREPOST + "detect_force_reasoning_from_template", "chat_template"),
+        called(
+            PREPOST + "_guided_output_requires_reasoning",
+            "request, force_reasoning, reasoning_parser_name, guided_decoding",
+        ),
+        called(
+            "dynamo.frontend.sglang_processor:_load_tokenizer", "source_path, trust_remote_code"
+        ),
+        called("dynamo.frontend.sglang_processor:_load_chat_template", "chat_template"),
+        called(
+            "dynamo.common.multimodal.cache_uuid:reject_unsupported_multimodal_uuids",
+            "multi_modal_uuids",
+        ),
+        read("dynamo.frontend.utils:PreprocessError"),
+        why="Dynamo's SGLang chat processor cannot prepare a request without sending it",
+        without="SGLang's prompts cannot be made",
+        used_in=[
+            "engines/sglang/frontend.py:SglangPrompts",
+            "engines/sglang/frontend.py:SglangModelBuilder._load_tokenizer",
+        ],
+    ),
+    Seam(
+        replaced(PREPOST + "detect_jinja_template_content_format", "chat_template"),
+        why="Dynamo parses the chat template anew for each request",
+        without="each request costs 3 ms more",
+        used_in=["engines/sglang/frontend.py:remember_content_formats"],
+        feature=CONTENT_FORMATS,
+    ),
+)
+SEAMS: Seams = {
+    "flags": FLAGS,
+    "worker": WORKER,
+    "detokenizer": DETOKENIZER,
+    "parsers": PARSERS,
+    "offline": OFFLINE,
+    "frontend": FRONTEND,
+}

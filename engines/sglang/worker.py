@@ -109,7 +109,7 @@ OTHER_WORKERS = tuple(
     "multimodal_encode_worker multimodal_worker diffusion_worker".split()
 )
 ENGINE = EngineSupport(
-    "sglang", "sglang", seams.VERSIONS, seams.WORKER, "dynamo.sglang.init_llm:setup_sgl_metrics"
+    "sglang", "sglang", seams.VERSIONS, seams.SEAMS, "dynamo.sglang.init_llm:setup_sgl_metrics"
 )
 GRAMMARS = ("json_schema", "regex", "ebnf", "structural_tag")
 # SGLang logs a warning for each delivery of 20 or more delayed outputs.
@@ -135,7 +135,6 @@ def watch_arguments(parser: argparse.ArgumentParser) -> None:
             if settings is None:
                 return arguments
             ENGINE.check_versions()
-            ENGINE.check_seams("flags", "worker")
         ENGINE.replace(
             "dynamo.sglang.args:Config.__init__", functools.partial(enable_once, settings)
         )

@@ -19,7 +19,7 @@ from typing_extensions import override
 from ...base.errors import SetupError
 from ...base.limits import MAX_HELD_PIXELS
 from ...base.log import get_logger
-from ...base.seams import check_seams, rows_of
+from ...base.seams import check_seams
 from ...offline.contracts import EngineDiedError, ModelLoadConfig, OptionValueError, check_names
 from ...offline.inference_backend import (
     EMBEDDINGS,
@@ -93,9 +93,8 @@ class HfBackend(VisionBackend):
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
-        known = list_arguments()
-        if not check_seams(rows_of(seams.WORKER, "offline"), seams.PACKAGES):
-            check_names("the back end 'hf'", config.engine_args, known)
+        if seams.ARGUMENTS not in check_seams(seams.OFFLINE, seams.PACKAGES):
+            check_names("the back end 'hf'", config.engine_args, list_arguments())
         self._arguments = dict(config.engine_args)
         batch_size = self._arguments.pop("batch_size", BATCH_SIZE)
         if type(batch_size) is not int or batch_size < 1:

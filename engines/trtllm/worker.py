@@ -62,7 +62,7 @@ ENGINE = EngineSupport(
     "trtllm",
     "tensorrt-llm",
     seams.VERSIONS,
-    seams.WORKER,
+    seams.SEAMS,
     "dynamo.trtllm.workers.llm_worker:RequestHandlerConfig",
 )
 HANDLER = "dynamo.trtllm.request_handlers.handler_base:HandlerBase"
@@ -187,10 +187,10 @@ class TrtllmWorker(PatchedWorker[TrtllmConfig, TrtllmHandler]):
     def install(self) -> None:
         ENGINE.replace("dynamo.trtllm.workers.llm_worker:get_llm_engine", self.with_build)
         ENGINE.replace(f"{HANDLER}.generate_locally", self.with_postprocessing)
-        # Dynamo's sender sends everything from the event loop.
-        ENGINE.replace(
-            "dynamo.trtllm.request_handlers.push_egress:drive_push_egress", lambda _: send_all
-        )
+        if seams.EGRESS not in self.off:
+            ENGINE.replace(
+                "dynamo.trtllm.request_handlers.push_egress:drive_push_egress", lambda _: send_all
+            )
         ENGINE.replace(f"{HANDLER}._cancellation_monitor", with_request_handle)
 
     @override

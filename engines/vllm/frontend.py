@@ -24,7 +24,6 @@ from vllm.reasoning import ReasoningParserManager
 from vllm.renderers import hf
 from vllm.tokenizers import registry
 from vllm.tool_parsers import ToolParserManager
-from vllm.utils import func_utils
 
 from ...base.errors import RequestError, SetupError, show
 from ...base.json_types import JsonObject
@@ -66,7 +65,7 @@ from ...tokenization.prompt_encoder import PromptLimit
 from ..dynamo.types import Context, ModelCard
 from .parsers import check_names
 from .prompt_renderer import RENDERING, PromptRenderer, Rendering
-from .seams import FREED
+from .seams import FILES
 
 logger = get_logger(__name__)
 
@@ -85,14 +84,13 @@ class VllmModelBuilder(ChatModelBuilder):
         parsers = self.usable_parsers(INSTALLED)
         await asyncio.to_thread(self.log_model, "vLLM renders", parsers.names)  # reads files
         processor = await self._build_processor(parsers.names)
-        renderer = processor.input_processor.renderer
         await asyncio.to_thread(self._replace_rendering, processor)
         tokenizer, model_config = processor.tokenizer, processor.input_processor.model_config
         factories = detokenizers(tokenizer), parsers.build("vllm", tokenizer, model_config)
         preprocess = VllmPreprocessor(processor, self.call_policy, self.prompt_queue)
         model = ChatModel(self.deployment, preprocess, lambda: factories)
-        if FREED not in self.features_off:
-            weakref.finalize(model, release_caches, renderer)
+        if FILES not in self.features_off:
+            weakref.finalize(model, registry.cached_get_tokenizer.cache_clear)
         return model
 
     async def _build_processor(self, names: ParserNames) -> VllmProcessor:
@@ -223,24 +221,6 @@ def is_text(request: ChatRequest) -> bool:
     return all(
         message.content is None or isinstance(message.content, str) for message in request.messages
     )
-
-
-class Renderer(Protocol):
-    """vLLM's renderer of one model."""
-
-    def shutdown(self) -> None:
-        """End the renderer's threads."""
-
-
-def release_caches(renderer: Renderer) -> None:
-    """Free the threads and tokenizers that vLLM would keep of a model that is gone.
-
-    The renderer is part of a reference cycle, so its threads would remain until the next
-    garbage collection; and vLLM's caches hold up to 128 tokenizers.
-    """
-    renderer.shutdown()
-    registry.cached_get_tokenizer.cache_clear()
-    func_utils._supports_kw.cache_clear()  # noqa: SLF001 - vLLM does not clear it itself
 
 
 class FilteredCard:

@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from ...base.limits import MAX_HELD_PIXELS, MAX_HELD_ROWS
 from ...base.log import get_logger
-from ...base.seams import check_seams, rows_of
+from ...base.seams import check_seams
 from ...offline.completion import Completion, TokenLogprobs, read_finish
 from ...offline.contracts import EngineDiedError, ModelLoadConfig, PluginError, check_names
 from ...offline.inference_backend import (
@@ -102,7 +102,7 @@ class VllmBackend(VisionBackend):
 
     @override
     def load(self) -> None:
-        check_seams(rows_of(seams.WORKER, "offline"), seams.PACKAGES)
+        check_seams(seams.OFFLINE, seams.PACKAGES)
         from vllm import LLM
         from vllm.v1.engine.exceptions import EngineDeadError
 

@@ -111,7 +111,7 @@ MODEL_ARGUMENTS = tuple(
     "tokenizer_mode tokenizer_revision max_model_len".split()
 )
 ENGINE = EngineSupport(
-    "vllm", "vllm", seams.VERSIONS, seams.WORKER, "dynamo.vllm.main:setup_metrics_collection"
+    "vllm", "vllm", seams.VERSIONS, seams.SEAMS, "dynamo.vllm.main:setup_metrics_collection"
 )
 
 
@@ -281,20 +281,8 @@ class VllmWorker(PatchedWorker[VllmConfig, VllmHandler]):
     @override
     def install_card(self) -> None:
         ENGINE.replace("dynamo.vllm.main:register_model", self.with_worker_card)
-        ENGINE.replace("dynamo.vllm.handlers:register_model", self.with_worker_card)
-
-    @override
-    def spare_overhead(self) -> None:
-        """Reduce the process's work per token, now that everything is loaded.
-
-        For each token of each request, vLLM's statistics read two environment variables. Its
-        engine's process caches them from the start; this makes our process do the same.
-        """
-        from vllm import envs
-
-        super().spare_overhead()
-        if seams.ENVS_CACHE not in self.off:
-            envs.enable_envs_cache()
+        if seams.ADAPTERS not in self.off:
+            ENGINE.replace("dynamo.vllm.handlers:register_model", self.with_worker_card)
 
     @override
     def install(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...base.errors import exiting
 from ...base.etcd import check_etcd
-from ...base.seams import check_seams, rows_of
+from ...base.seams import check_seams
 from ...engines.dynamo import seams
 from ...worker.metrics import WorkerMetrics
 
@@ -15,7 +15,7 @@ from ...worker.metrics import WorkerMetrics
 def main() -> None:
     """Run the worker until the process is told to stop."""
     with exiting(prefix=""):
-        check_seams(rows_of(seams.WORKER, "worker", "replay"), seams.PACKAGES)
+        check_seams((*seams.WORKER, *seams.REPLAY), seams.PACKAGES)
     import uvloop
     from dynamo.runtime.logging import configure_dynamo_logging
 

@@ -1,12 +1,11 @@
-"""A row of a table of seams is checked without starting anything."""
+"""Seams are checked without starting anything."""
 
 import dataclasses
 import functools
 
-import msgspec
 import pytest
 from backedge.base.errors import SetupError
-from backedge.base.seams import Seam, check_seams, find_fault, read_table, replace
+from backedge.base.seams import Seam, Use, called, check_seams, find_fault, replace, replaced, text
 
 
 @dataclasses.dataclass
@@ -30,66 +29,63 @@ class Thing:
 BUILTIN = functools.cache(len).cache_clear  # it has no signature
 
 
-def seam(path, **fields):
+def use(path, takes="", *contains, kind="replaced"):
+    return Use(kind, f"{__name__}:{path}", takes, contains)
+
+
+def seam(*uses, feature=""):
     return Seam(
-        name=f"{__name__}:{path}",
-        kind="replaced",
-        role="worker",
-        since="1",
+        *uses,
         why="there is no hook",
         without="nothing works",
-        **fields,
+        used_in=["worker/flags.py:add_flags"],
+        feature=feature,
     )
 
 
-def called(path):
-    return msgspec.structs.replace(seam(path), kind="called")
-
-
 HOLDS = [
-    called("Thing.bare"),
-    called("BUILTIN"),
-    seam("Thing"),
-    seam("Thing.declared"),
-    seam("Thing.set_in_method"),
-    seam("Thing.method", parameters=("self", "request")),
-    seam("Thing.method", keywords=("context",)),
-    seam("Thing.method", contains=("far too large",)),
-    seam("", contains=("far too large",)),
+    use("Thing.bare", kind="called"),
+    use("BUILTIN", kind="called"),
+    use("Thing"),
+    use("Thing.declared"),
+    use("Thing.set_in_method"),
+    use("Thing.method", "self, request"),
+    use("Thing.method", "*, context"),
+    use("Thing.method", "self, *, context", "far too large"),
+    use("", "", "far too large"),
 ]
-ELSEWHERE = Seam(
-    name="no_such_module:a", kind="read", role="worker", since="1", why="", without="nothing works"
-)
 FAULTS = [
-    (called("Thing.method"), "needs request, context"),
-    (called("HOLDS"), "cannot be called"),
-    (seam("Nothing"), "has no Nothing"),
-    (seam("Thing.gone"), "has no Thing.gone"),
-    (seam("Thing.method.deeper"), "has no Thing.method.deeper"),
-    (seam("Thing.method", parameters=("self", "context")), "in place of (self, context, ...)"),
-    (seam("Thing.set_in"), "has no Thing.set_in"),
-    (seam("Thing.method", keywords=("sender",)), "takes no sender"),
-    (seam("HOLDS", parameters=("self",)), "cannot be called"),
-    (seam("Thing.method", contains=("far too small",)), "has no 'far too small'"),
-    (ELSEWHERE, "cannot be imported"),
+    (use("Thing.method", kind="called"), "needs request, context"),
+    (use("HOLDS", kind="called"), "cannot be called"),
+    (use("Nothing"), "has no Nothing"),
+    (use("Thing.gone"), "has no Thing.gone"),
+    (use("Thing.method.deeper"), "has no Thing.method.deeper"),
+    (use("Thing.method", "self, context"), "in place of (self, context, ...)"),
+    (use("Thing.set_in"), "has no Thing.set_in"),
+    (use("Thing.method", "self, *, sender"), "takes no sender"),
+    (use("HOLDS", "self"), "cannot be called"),
+    (use("Thing.method", "", "far too small"), "has no 'far too small'"),
+    (Use("read", "no_such_module:a"), "cannot be imported"),
 ]
 
 
-@pytest.mark.parametrize("row", HOLDS, ids=lambda row: row.path)
-def test_what_is_there_holds(row):
-    assert find_fault(row) is None
+@pytest.mark.parametrize("used", HOLDS, ids=lambda used: used.path)
+def test_what_is_there_holds(used):
+    assert find_fault(used) is None
 
 
-@pytest.mark.parametrize(("row", "fault"), FAULTS)
-def test_what_is_missing_is_said_with_the_versions(row, fault):
-    assert fault in (find_fault(row) or "")
+@pytest.mark.parametrize(("used", "fault"), FAULTS)
+def test_what_is_missing_is_said_with_the_versions(used, fault):
+    assert fault in (find_fault(used) or "")
     with pytest.raises(SetupError, match=r"without which nothing works \(found msgspec \d"):
-        check_seams([row], ["msgspec"])
+        check_seams([seam(used)], ["msgspec"])
+    with pytest.raises(SetupError):
+        check_seams([seam(HOLDS[0], used)], ["msgspec"])
 
 
 def test_a_feature_is_switched_off_with_one_warning(caplog):
-    rows = [seam("Nothing", feature="groups"), seam("None", feature="groups"), seam("Thing")]
-    assert check_seams(rows, ["msgspec"]) == {"groups"}
+    gone = seam(use("Nothing"), use("None"), feature="groups")
+    assert check_seams([gone, gone, seam(use("Thing"))], ["msgspec"]) == {"groups"}
     [record] = caplog.records
     assert "groups is off" in record.message
     assert "msgspec" in record.message
@@ -97,46 +93,21 @@ def test_a_feature_is_switched_off_with_one_warning(caplog):
 
 def test_a_function_is_replaced_and_stays_static(monkeypatch):
     monkeypatch.setattr(Thing, "static", staticmethod(Thing.static))
-    replace(seam("Thing.static"), lambda old: lambda value: old(value) + 1)
+    replace(use("Thing.static"), lambda old: lambda value: old(value) + 1)
     assert Thing.static(1) == Thing(0).static(1) == 2
 
 
-TABLE = """\
-== flags 1.0
-called alone
-    why: it is private
-    without: no flags
-    used_in: worker.py:a
-== worker Python 3.10
-replaced f(a, b) Owner.g(self, *, key)
-text Owner.h `self.step(` `x =
-        1`
-    of: module:
-    why: there is no
-        hook
-    without: nothing works
-    used_in: worker.py:Worker tests/x.py:y
-    feature: a feature
-"""
-
-
-def test_a_table_is_read():
-    alone, first, second, text = read_table("engines/e/", TABLE)
-    assert (alone.name, alone.kind, alone.role, alone.since) == ("alone", "called", "flags", "1.0")
-    assert alone.how_checked == "needs no argument"
-    assert (first.name, first.parameters, first.keywords) == ("module:f", ("a", "b"), ())
-    assert (second.path, second.parameters, second.keywords) == ("Owner.g", ("self",), ("key",))
-    assert (text.kind, text.contains) == ("text", ("self.step(", "x = 1"))
-    assert {row.since for row in (first, second, text)} == {"Python 3.10"}
-    assert {row.why for row in (first, second, text)} == {"there is no hook"}
-    assert text.used_in == ("engines/e/worker.py:Worker", "tests/x.py:y")
-    assert (alone.feature, text.feature) == ("", "a feature")
-
-
-@pytest.mark.parametrize(("old", "new"), [("called", "seen"), ("== flags", "== none")])
-def test_a_table_knows_its_words(old, new):
-    with pytest.raises(msgspec.ValidationError, match="Invalid enum value"):
-        read_table("", TABLE.replace(old, new))
+def test_parameters_are_given_in_order_and_by_name_after_a_star():
+    taken = called("m:f", "self, request, *, stream, rid")
+    assert (taken.kind, taken.parameters, taken.keywords) == (
+        "called",
+        ("self", "request"),
+        ("stream", "rid"),
+    )
+    assert taken.how_checked == "takes (self, request, ...); takes stream, rid by name"
+    assert called("m:f").how_checked == "needs no argument"
+    assert text("m:f", "a(", "b(").how_checked == "its source has 'a(', 'b('"
+    assert replaced("m:f").how_checked == "exists"
 
 
 def test_without_dynamo_the_error_says_what_to_install(monkeypatch):

@@ -1,4 +1,4 @@
-"""Rows of two versions are compared."""
+"""Uses in two versions are compared."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ BEFORE = Row("m:f", "replaced", "", "", "def f(a):\n    return a")
 @pytest.mark.parametrize(
     ("row", "lines"),
     [
-        (BEFORE, ["v 2: 1 of 1 rows hold"]),
+        (BEFORE, ["v 2: 1 of 1 uses hold"]),
         (
             Row("m:f", "replaced", "", "", "def f(a):\n    return a + 1"),
             [
-                "v 2: 1 of 1 rows hold",
+                "v 2: 1 of 1 uses hold",
                 "  changed (replaced): m:f, 2 lines",
                 "      -    return a",
                 "      +    return a + 1",
@@ -25,11 +25,11 @@ BEFORE = Row("m:f", "replaced", "", "", "def f(a):\n    return a")
         ),
         (
             Row("m:f", "called", "", "", ""),
-            ["v 2: 1 of 1 rows hold", "  changed (called): m:f, 2 lines"],
+            ["v 2: 1 of 1 uses hold", "  changed (called): m:f, 2 lines"],
         ),
         (
             Row("m:f", "replaced", "groups", "m has no f", ""),
-            ["v 2: 0 of 1 rows hold", "  does not hold: m has no f; groups is off"],
+            ["v 2: 0 of 1 uses hold", "  does not hold: m has no f; groups is off"],
         ),
     ],
 )
@@ -38,7 +38,8 @@ def test_what_has_changed_is_shown(row: Row, lines: list[str]) -> None:
 
 
 def test_a_body_has_no_comments_and_no_docstring() -> None:
-    row = next(row for row in dynamo.WORKER if "normalize" in row.name)
-    assert read_row(row).fault == ""
-    assert read_body(row).startswith("def normalize_request_token_ids(")
-    assert '"""' not in read_body(row)
+    seam = dynamo.WORKER[0]
+    [use] = seam.uses
+    assert read_row(seam, use).fault == ""
+    assert read_body(use).startswith("def normalize_request_token_ids(")
+    assert '"""' not in read_body(use)

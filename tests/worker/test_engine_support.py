@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 from backedge.base.errors import SetupError
-from backedge.base.seams import Seam
+from backedge.base.seams import Seam, read
 from backedge.engines.sglang import worker as sglang
 from backedge.engines.trtllm import worker as trtllm
 from backedge.engines.vllm import worker as vllm
@@ -77,14 +77,12 @@ def test_flags_that_nothing_would_see_are_refused(
     assert engine.sees_flags([engine.flag])
     monkeypatch.delattr(argparse.ArgumentParser, "parse_args")
     gone = Seam(
-        name="argparse:ArgumentParser.parse_args",
-        kind="read",
-        role="flags",
-        since="3",
+        read("argparse:ArgumentParser.parse_args"),
         why="",
         without="nothing is seen",
+        used_in=[],
     )
-    broken = msgspec.structs.replace(engine, seams=(gone,))
+    broken = msgspec.structs.replace(engine, seams={"flags": [gone]})
     assert not broken.sees_flags(["--model", "m"])
     with pytest.raises(SystemExit, match=r"^Backedge: argparse has no .* nothing is seen .*found"):
         broken.sees_flags([engine.flag])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import resource
 
-import msgspec
 import pytest
 from backedge.base.errors import SetupError
+from backedge.base.seams import Seam, replaced
 from backedge.cli.doctor import installation
 from backedge.cli.doctor.installation import check_engine, check_installation
 from backedge.engines.trtllm import seams as trtllm
@@ -54,9 +54,10 @@ def test_every_seam_of_an_engine_is_a_row() -> None:
     [("", "error", "does not hold: "), ("groups", "warning", "groups is off: ")],
 )
 def test_a_seam_that_does_not_hold(feature, severity, part, monkeypatch) -> None:
-    [monitor] = (row for row in trtllm.WORKER if row.name == MONITOR)
-    broken = msgspec.structs.replace(monitor, keywords=("gone",), feature=feature)
-    monkeypatch.setattr(trtllm, "WORKER", (broken,))
+    broken = Seam(
+        replaced(MONITOR, "*, gone"), why="", without="nothing ends", used_in=[], feature=feature
+    )
+    monkeypatch.setattr(trtllm, "SEAMS", {"worker": [broken]})
     *_, finding = check_engine("trtllm")
     assert finding.severity == severity
     assert part in finding.message
@@ -64,7 +65,7 @@ def test_a_seam_that_does_not_hold(feature, severity, part, monkeypatch) -> None
 
 
 def test_versions_that_do_not_fit(monkeypatch) -> None:
-    monkeypatch.setattr(trtllm, "WORKER", ())
+    monkeypatch.setattr(trtllm, "SEAMS", {})
     monkeypatch.setattr(type(worker.ENGINE), "check_versions", refuse)
     finding = next(check_engine("trtllm"))
     assert (finding.severity, finding.message) == ("error", "found none")

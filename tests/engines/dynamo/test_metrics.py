@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from backedge.engines.dynamo.metrics import count_recordings, counter, gauge
 from backedge.recording.writer import RecordingCounts
+from backedge.worker.metrics import WorkerMetrics
+from dynamo.common.utils import prometheus
 
 
 def samples(made: Any) -> dict[tuple[str, ...], float]:
@@ -22,3 +25,21 @@ def test_recordings_are_counted_by_result() -> None:
     results, written = count_recordings(RecordingCounts())
     assert set(samples(results).values()) == {0}
     assert samples(written) == {("counter",): 0}
+
+
+def test_a_process_starts_without_metrics_if_dynamo_cannot_add_them(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    registered: list[Any] = []
+    register = "register_engine_metrics_callback"
+    monkeypatch.setattr(
+        prometheus, register, lambda endpoint, registry: registered.append(endpoint)
+    )
+    endpoint: Any = object()
+    WorkerMetrics().expose(endpoint)
+    assert registered == [endpoint]
+    monkeypatch.delattr(prometheus, register)
+    WorkerMetrics().expose(endpoint)
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "Backedge's metrics is off"
+    ]

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import gc
 import re
 import shutil
 import time
@@ -272,6 +273,20 @@ def test_a_model_without_a_template_is_not_served(monkeypatch, tmp_path, flags, 
         loop.run_until_complete(load(backend, flags, PromptQueue(threads=1), plain))
     monkeypatch.setattr(flags, "chat_template", str(TINY_MODEL / "chat_template.jinja"))
     loop.run_until_complete(load(backend, flags, PromptQueue(threads=1), plain))
+
+
+@pytest.mark.parametrize("backend", ["huggingface", *ENGINES])
+def test_a_model_that_comes_back_has_its_new_files(monkeypatch, tmp_path, flags, loop, backend):
+    folder, plain = tmp_path / "model", Card()
+    shutil.copytree(TINY_MODEL, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    monkeypatch.setattr(plain, "local_dir", lambda: str(folder))
+    for text in ("first", "second"):
+        (folder / "chat_template.jinja").write_text(text)
+        model = loop.run_until_complete(load(backend, flags, PromptQueue(threads=1), plain))
+        made = prepared(loop, model, {"messages": [USER]})
+        assert made.preprocessed["token_ids"] == encode(text)
+        del model, made
+        gc.collect()
 
 
 def table(models, loop):

@@ -12,27 +12,26 @@ from typing import Any
 
 import pytest
 from backedge.base.engines import has_engine, load_engine_module
-from backedge.base.seams import Seam
 from backedge.frontend import main
 from backedge.frontend.factory import EngineFactory
 from backedge.frontend.model_builder import TABLES, load_builder
 from backedge.tokenization.tokenizer_selection import Backend, TokenizerSelection
 
-from tests.engines.broken_seams import BREAKS, Break, find_owner, is_checked
+from tests.engines.broken_seams import BREAKS, Break, Row, is_checked, list_rows
 from tests.engines.frontends.all_edges import CONFIG
 from tests.frontend.doubles import Card, Instance
 
 FLAGS = argparse.Namespace(tool_call_parser=None, reasoning_parser=None, chat_template=None)
 
 
-def rows(folder: str) -> tuple[Seam, ...]:
-    table: tuple[Seam, ...] = importlib.import_module(f"backedge.engines.{folder}.seams").FRONTEND
-    return table
+def rows(folder: str) -> list[Row]:
+    table = importlib.import_module(f"backedge.engines.{folder}.seams")
+    return list_rows({"frontend": table.FRONTEND})
 
 
 DYNAMO = rows("dynamo")
 FOLDERS: dict[Backend, tuple[str, ...]] = {"vllm": TABLES["vllm"], "sglang": ("sglang",)}
-OF_ENGINES: list[tuple[Backend, Seam]] = [
+OF_ENGINES: list[tuple[Backend, Row]] = [
     (backend, row)
     for backend, folders in FOLDERS.items()
     if all(map(has_engine, folders))
@@ -52,19 +51,19 @@ def _unloaded() -> Iterator[None]:
 @pytest.mark.parametrize("how", BREAKS)
 @pytest.mark.parametrize("row", DYNAMO, ids=lambda row: row.name)
 def test_a_dynamo_that_does_not_fit_ends_the_process(
-    row: Seam, how: Break, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    row: Row, how: Break, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    if not is_checked(row, how):
+    if not is_checked(row.use, how):
         return
-    how(row, monkeypatch)
+    how(row.use, monkeypatch)
     config: Any = CONFIG
     frontend_flags = main.FrontendFlags(TokenizerSelection(), "linear", [])
     build = functools.partial(
         main.build_engine_factory, config, FLAGS, frontend_flags=frontend_flags
     )
-    if row.feature:
+    if row.seam.feature:
         assert build()
-        assert f"{row.feature} is off: {row.module}" in caplog.text
+        assert f"{row.seam.feature} is off: {row.use.module}" in caplog.text
         return
     with pytest.raises(SystemExit, match=r"without which .* \(found ai-dynamo 1") as ended:
         build()
@@ -88,19 +87,18 @@ def discover(backend: Backend) -> None:
 )
 def test_a_model_of_an_engine_that_does_not_fit_says_why(
     backend: Backend,
-    row: Seam,
+    row: Row,
     how: Break,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    if not is_checked(row, how):
+    if not is_checked(row.use, how):
         return
     load_builder(backend)  # imports the engine
     load_builder.cache_clear()
-    changed = find_owner(row)[1]
-    how(row, monkeypatch)
-    if row.feature and changed != "HfRenderer":  # rows without a feature are about it, too
-        assert load_builder(backend).features_off == {row.feature}
+    how(row.use, monkeypatch)
+    if row.seam.feature:
+        assert load_builder(backend).features_off == {row.seam.feature}
         return
     discover(backend)
     assert "model tiny is not served: " in caplog.text

@@ -15,7 +15,6 @@ from backedge.engines.vllm.frontend import (
     build_prepared,
     is_text,
     naming_fields,
-    release_caches,
 )
 from backedge.frontend.http_errors import HIDDEN
 from backedge.frontend.prompt_preprocessor import ShortPrompts
@@ -32,7 +31,6 @@ from vllm.entrypoints.openai.chat_completion.protocol import (
 from vllm.exceptions import VLLMValidationError
 from vllm.reasoning import ReasoningParserManager
 from vllm.tokenizers import get_tokenizer
-from vllm.tokenizers.registry import cached_get_tokenizer
 
 from tests.engines.frontends.all_edges import prepared
 from tests.frontend.chat_requests import TOOL, chat_request
@@ -83,25 +81,6 @@ def test_dynamos_request_tells_how_the_answer_is_parsed(made, json_calls, kwargs
     assert prepared.params.parser.json_calls is json_calls
     assert prepared.params.parser.chat_template_kwargs == kwargs
     assert not prepared.params.parser.include_reasoning
-
-
-class Renderer:
-    """One of vLLM's that does not use Jinja."""
-
-    def __init__(self):
-        self.is_shut_down = False
-
-    def shutdown(self):
-        self.is_shut_down = True
-
-
-def test_a_model_that_goes_takes_its_threads_and_tokenizers_along():
-    renderer = Renderer()
-    cached_get_tokenizer(str(TINY_MODEL))
-    assert cached_get_tokenizer.cache_info().currsize
-    release_caches(renderer)
-    assert renderer.is_shut_down
-    assert not cached_get_tokenizer.cache_info().currsize
 
 
 USER = {"role": "user", "content": "Count to 9, 世界 😀."}

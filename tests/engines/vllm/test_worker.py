@@ -20,7 +20,6 @@ from backedge.parsers.base import ParserNames
 from backedge.worker import flags
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vllm import envs
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 from vllm.v1.engine import EngineCoreOutput, EngineCoreRequest, FinishReason
 from vllm.v1.engine.output_processor import OutputProcessor, RequestOutputCollector
@@ -360,16 +359,3 @@ def test_a_request_that_the_engine_does_not_know() -> None:
     assert "another" not in run.engine.output_processor.external_req_ids, (
         "asking leaves nothing behind"
     )
-
-
-def test_a_loaded_worker_reads_no_environment_for_each_token(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    before = envs.VLLM_COMPUTE_NANS_IN_LOGITS
-    vllm.VllmWorker(config(), SETTINGS).spare_overhead()
-    try:
-        monkeypatch.setenv("VLLM_COMPUTE_NANS_IN_LOGITS", str(int(not before)))
-        assert before == envs.VLLM_COMPUTE_NANS_IN_LOGITS
-    finally:
-        envs.disable_envs_cache()
-    assert before != envs.VLLM_COMPUTE_NANS_IN_LOGITS
