@@ -17,7 +17,7 @@ REASONING = "sglang.srt.parser.reasoning_parser:"
 TEMPLATE = "sglang.srt.parser.template_detection:"
 PREPOST = "dynamo.frontend.sglang_prepost:"
 MANAGERS = "sglang.srt.managers."
-ENGINE = "sglang.srt.entrypoints.engine:Engine"
+ENGINE = "sglang.srt.entrypoints.engine:Engine."
 DETECTOR = "sglang.srt.function_call.base_format_detector:"
 
 FLAGS = (
@@ -67,7 +67,7 @@ WORKER = (
     ),
     Seam(
         replaced(
-            ENGINE + ".async_generate", "self, prompt, sampling_params, *, rid, require_reasoning"
+            ENGINE + "async_generate", "self, prompt, sampling_params, *, rid, require_reasoning"
         ),
         replaced(
             "dynamo.sglang.gateway:GatewayEngine.async_generate",
@@ -197,9 +197,9 @@ PARSERS = (
 )
 OFFLINE = (
     Seam(
-        read(ENGINE + ".loop"),
+        read(ENGINE + "loop"),
         called(
-            ENGINE + ".async_generate",
+            ENGINE + "async_generate",
             "*, input_ids, sampling_params, return_logprob, top_logprobs_num, lora_path, stream, "
             "rid",
         ),
