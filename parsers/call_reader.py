@@ -103,6 +103,8 @@ class CallReader:
             self._shown.calls.drop_stray()
             self._key = self._shown.calls.find_key(self.collected)
         elif self.value is not None:
+            if state is State.JSON and self.value.is_text:
+                self._shown.calls.drop_mark()  # its quotes are missing
             self.value.finish()
             if target is not State.PARAMETERS:
                 self._shown.calls.end_without_marker()
@@ -119,6 +121,7 @@ class CallReader:
             self._shown.calls.drop_mark()
         if is_last and target is Jump.RETURN:
             self._shown.calls.end_without_marker()
+            self._shown.calls.end_without_call_end()
 
     # The frame.
 

@@ -123,7 +123,12 @@ class CompiledFormat:
             return SwallowedCall(self.markers) if is_text else None
         reads_values = not (VALUE_STATES | _OPEN_GRAMMARS).isdisjoint(self.markers)
         tokens = frozenset(self.ids.values()) - self.spelled
-        return SwallowedMarkup(self.grammar, self.markers, tokens) if reads_values else None
+        if not reads_values:
+            return None
+        parts = {*self.ids.values(), *self.parts.values()}
+        return SwallowedMarkup(
+            self.grammar, self.markers, tokens, lambda text: not _has_token(text, parts)
+        )
 
     def find_markup(self, tokens: Collection[str]) -> FindMarkup | None:
         """Return what finds markup in values; None as for `markup`. tokens: as for its `is_in`."""

@@ -263,6 +263,7 @@ class LinearParser(StreamParser, Reader):
         elif self._is_in_argument():
             self._report_cut()
         else:
+            shown.calls.end_without_call_end()
             self._call.leave(self._state, State.CONTENT)
             shown.complete_call()
 
@@ -291,8 +292,10 @@ class LinearParser(StreamParser, Reader):
             shown.keep_doubled(marker)
             return 0
         self._keep_marker(marker, target, marker[: len(marker) - reused])
-        entered = self._find_state(target) if call.leave(state, target) else None
         opens = marker in self._table.call_starts
+        if shown.calls.open and (opens or target is State.NAME):
+            shown.calls.end_without_call_end()
+        entered = self._find_state(target) if call.leave(state, target) else None
         if entered is None or not call.completes_frame(entered, opens=opens):
             self._reject()
         else:

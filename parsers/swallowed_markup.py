@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
 from typing import TypeAlias
 
 from ..base.limits import MAX_MARKUP, MAX_TOOL_NAME
+from .arguments.tool_calls import CallSource
 from .format import (
     CALL_STATES,
     TEXT_STATES,
@@ -30,8 +31,6 @@ _KEYS = frozenset({State.KEY, State.HEADER})
 _BETWEEN = (State.PARAMETERS, State.ELEMENTS)
 Markers: TypeAlias = Mapping[State, Mapping[str, Target]]
 """By state, each marker's target."""
-# A shorter marker begins or ends values that mean nothing by it.
-_SHORTEST = 3
 # A shorter part of an end marker is a part of others, too.
 _LEAST_BROKEN = 6
 
@@ -39,14 +38,21 @@ _LEAST_BROKEN = 6
 class SwallowedMarkup:
     """Finds in a call's arguments markup whose only reason is a missing end.
 
-    A value may mention markers; the model may be writing about its own format. It has swallowed
-    some if they are where only the format puts them: around a declared parameter, between two
-    calls, and at the beginning and the end of the value.
+    A value without one of the format's tags is text. One that has some may mention them, since the
+    model may be writing about its own format. It has swallowed them if they are where only the
+    format puts them: around a declared parameter, between two calls, at the value's edges.
 
     markers: by state, each marker's target. tokens: those that count only as one token.
+    is_spelled: whether a text is ordinary, without any token of the vocabulary.
     """
 
-    def __init__(self, format_: Format, markers: Markers, tokens: Collection[str]) -> None:
+    def __init__(
+        self,
+        format_: Format,
+        markers: Markers,
+        tokens: Collection[str],
+        is_spelled: Callable[[str], bool],
+    ) -> None:
         # Longest first: one may have another within it.
         self._tokens = sorted(tokens, key=lambda marker: (-len(marker), marker))
         after_calls: set[State | Jump] = {*TEXT_STATES, State.TOOL_SECTION, Jump.RETURN}
@@ -62,15 +68,17 @@ class SwallowedMarkup:
         values = find_markers(markers, (State.PARAMETERS, *_KEYS), before_values)
         values |= find_markers(markers, _KEYS, {State.PARAMETERS})
         doubled = find_markers(markers, _BETWEEN, {State.PARAMETERS})
-        last = {*ends, *keys, *doubled, *value_ends, format_.tag_prefix}
+        inner = {*keys, *doubled, *value_ends, format_.tag_prefix}
         self._starts = tuple(starts)
         self._first = tuple(values - {""})
-        self._last = _long(last - values)
+        self._ends = tuple(_tags(ends - values))
+        self._last = tuple(_tags(inner - ends - values))
         self._key = _compile_key(keys, _all_markers(markers, _KEYS), format_.tag_prefix)
         self._value_ends = find_markers(markers, VALUE_STATES, {State.PARAMETERS})
         self._broken_ends = tuple(part for end in self._value_ends for part in _broken(end))
+        self._unspelled_ends = tuple(part for part in self._broken_ends if not is_spelled(part))
         self._end_words = re.compile(_any(re.findall(r"\w{3,}", " ".join(self._value_ends))))
-        first = _long(values)
+        first = _tags(values)
         sections = find_markers(markers, (State.CONTENT,), {State.TOOL_SECTION}) - starts
         # Perhaps with a word after each of them, as the kind of call.
         heads = find_markers(markers, before_calls, {State.IGNORED})
@@ -79,7 +87,8 @@ class SwallowedMarkup:
         name = f"(?:.{{1,{MAX_TOOL_NAME}}}?(?:{_any(all_keys)})|[^<]{{1,{MAX_TOOL_NAME}}}\\Z)"
         signs = [rf"\A\s*(?:{_any(first)})", between + name]
         # Without one of these a value, which may be long, needs no search.
-        self._marks = {*first, *self._last, *starts, *all_keys, *self._broken_ends} - {""}
+        tags = {*first, *self._ends, *self._last, *starts, *all_keys, *sections, format_.tag_prefix}
+        self._tags = re.compile("|".join(map(_whole, sorted(_tags(tags), reverse=True))) or "(?!)")
         self._signs = re.compile("|".join(signs), re.DOTALL)
 
     def is_in(
@@ -87,16 +96,15 @@ class SwallowedMarkup:
         arguments: str,
         names: Collection[str],
         schema: FunctionSchema,
-        unended: bool,
-        lacking: str,
+        source: CallSource,
+        lacks_key: bool,
         tokens: Collection[str],
     ) -> bool:
         """Whether a value of `arguments`, which lack their last brace, has swallowed markup.
 
         names: the declared functions, and the parameters of this one. schema: of the arguments.
-        unended: the end of one of the values is missing, or was guessed, or a parameter is; then
-            its words, and the syntax of a call, are a sign, too.
-        lacking: the quote that a key lacks; "" if none does. A value may have it instead.
+        source: its slips. lacks_key: a required parameter is missing. That, and other facts of the
+            schema, count only if there is a slip, or a tag of the format in a value.
         tokens: the markers that were tokens where they have no meaning. Spelled out, they and all
             other tokens are words about the format.
         """
@@ -104,19 +112,23 @@ class SwallowedMarkup:
             values = json.loads(arguments + "}").items()
         except (ValueError, AttributeError, RecursionError):
             return False  # the arguments were written as a whole, with ends of their own
-        is_merged = _has_other_keys([key for key, _ in values], schema)
-        unended |= is_merged
-        return any(
-            self._is_in_text(text := _hide(value, self._tokens, tokens), names)
-            or (unended and self._has_lost_end(text, names, is_merged=is_merged))
-            or (lacking and value.count(lacking) % 2)
-            or ("string" not in schema.member(key).kinds and _MARK.search(value) is not None)
+        texts = [
+            (key, _hide(value, self._tokens, tokens))
             for key, value in values
             if isinstance(value, str)
+        ]
+        tagged = any(self._tags.search(text) is not None for _, text in texts)
+        slipped = tagged or source.lacks_end or source.lacks_mark
+        is_merged = slipped and _has_other_keys([key for key, _ in values], schema)
+        unended = source.lacks_end or (slipped and lacks_key) or is_merged
+        return any(
+            (tagged and self._is_in_text(text, names, source))
+            or any(part in text for part in self._unspelled_ends)
+            or (unended and self._has_lost_end(text, names, is_merged=is_merged))
+            or (source.lacking_quote and text.count(source.lacking_quote) % 2)
+            or (slipped and "string" not in schema.member(key).kinds and _MARK.search(text))
+            for key, text in texts
         )
-
-    def _has_mark(self, text: str) -> bool:
-        return any(mark in text for mark in self._marks)
 
     def _has_lost_end(self, text: str, names: Collection[str], *, is_merged: bool) -> bool:
         calls = re.findall(r"(\w+)\s*[=(]", text)
@@ -124,28 +136,23 @@ class SwallowedMarkup:
         return (
             is_doubled
             or self._end_words.search(text) is not None
+            or any(part in text for part in self._broken_ends)
             or not set(calls).isdisjoint(names)
-            or (is_merged and self._has_mark(text))
+            or (is_merged and self._tags.search(text) is not None)
         )
-
-    def _has_broken_end(self, text: str) -> bool:
-        for end in self._value_ends:
-            text = text.replace(end, "")
-        return any(part in text for part in self._broken_ends)
 
     def _has_key(self, text: str, names: Collection[str]) -> bool:
         found = self._key.finditer(text)
         return any(not set(_WORD.findall(match[1])).isdisjoint(names) for match in found)
 
-    def _is_in_text(self, text: str, names: Collection[str]) -> bool:
-        if not self._has_mark(text):
-            return False
+    def _is_in_text(self, text: str, names: Collection[str], source: CallSource) -> bool:
+        # A call's end at the end of a value is text if the call has another one.
+        last = (*self._last, *self._ends) if source.lacks_call_end else self._last
         word = text.strip()
-        ends_in_markup = word.endswith(self._last) and word not in self._last
+        ends_in_markup = word.endswith(last) and word not in last
         return (
             self._signs.search(text) is not None
             or (ends_in_markup and not any(start in text[:-1] for start in self._starts))
-            or self._has_broken_end(text)
             or self._has_key(text, names)
         )
 
@@ -178,8 +185,14 @@ def _has_other_keys(keys: Iterable[str], schema: FunctionSchema) -> bool:
     return len({schema.member(key).declared for key in keys}) > 1
 
 
-def _long(markers: Iterable[str]) -> tuple[str, ...]:
-    return tuple(marker for marker in markers if len(marker) >= _SHORTEST)
+def _tags(markers: Iterable[str]) -> set[str]:
+    """Return the markers that have a word: others begin or end values that mean nothing by it."""
+    return {marker for marker in markers if re.search(r"\w", marker)}
+
+
+def _whole(tag: str) -> str:
+    """Return a pattern for a tag; a word goes on after its last letter."""
+    return re.escape(tag) + (r"(?!\w)" if tag[-1].isalnum() else "")
 
 
 def find_markers(

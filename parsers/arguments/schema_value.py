@@ -106,6 +106,11 @@ class SchemaValue:
         """The text held back."""
         return self._held + "".join(self._waiting)
 
+    @property
+    def is_text(self) -> bool:
+        """Whether the text has turned out to be a string without quotes, or too long to tell."""
+        return self._state == self._in_string
+
     def feed(self, text: str) -> None:
         """Read the next piece of the text."""
         if self._held:

@@ -21,16 +21,15 @@ from ..schema import FunctionSchema
 from .declared_functions import DeclaredFunctions
 from .json_text import escape_json
 
-FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, bool, str], bool]
-"""Finds markup that a call's values have swallowed: `SwallowedMarkup.is_in`."""
 
 
 @dataclass
-class _Source:
+class CallSource:
     """The signs in a call's source that it is complete, or not.
 
     keys: of the members so far. is_malformed: the call stays open.
     lacks_mark, lacks_end: a mark has been dropped; the end of a value is missing.
+    lacks_call_end: so is the call's own.
     lacking_quote: the second quote that a key lacks.
     stray: marks between the parameters. shows_stray: text between these went out.
     """
@@ -39,9 +38,14 @@ class _Source:
     is_malformed: bool = False
     lacks_mark: bool = False
     lacks_end: bool = False
+    lacks_call_end: bool = False
     lacking_quote: str = ""
     stray: str = ""
     shows_stray: bool = False
+
+
+FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, CallSource, bool], bool]
+"""Finds markup that a call's values have swallowed: `SwallowedMarkup.is_in`."""
 
 
 class ToolCallEmitter:
@@ -68,7 +72,7 @@ class ToolCallEmitter:
         self.before_start: Callable[[], None] = lambda: None
         self._guesses = guesses
         self._markup = None if guesses else markup
-        self._source = _Source()
+        self._source = CallSource()
         # The arguments of the last call, for `FindMarkup`, and how many characters more it takes.
         self._written = StringIO()
         self._room = 0
@@ -92,7 +96,7 @@ class ToolCallEmitter:
         self.end()
         self.before_start()
         self.index += 1
-        self._source = _Source()
+        self._source = CallSource()
         self._written = StringIO()
         self._room = 0
         self._has_arguments = False
@@ -206,8 +210,8 @@ class ToolCallEmitter:
             return False
         written, source, functions = self._written.getvalue(), self._source, self.functions
         names = {*functions, *functions.keys(self.name)}
-        lacks_more = source.lacks_end or not source.keys.issuperset(functions.required(self.name))
-        return self._markup(written, names, self.schema, lacks_more, source.lacking_quote)
+        lacks_key = not source.keys.issuperset(functions.required(self.name))
+        return self._markup(written, names, self.schema, source, lacks_key)
 
     def drop_mark(self) -> None:
         """Note that a mark has been dropped: the call needs its required parameters then."""
@@ -216,6 +220,10 @@ class ToolCallEmitter:
     def end_without_marker(self) -> None:
         """Note that the end of a value is missing."""
         self._source.lacks_end = True
+
+    def end_without_call_end(self) -> None:
+        """Note that the next call, or the end of the output, comes before the call's own end."""
+        self._source.lacks_call_end = True
 
     def lack_quote(self, quote: str) -> None:
         """Note that a key lacks its second quote, which its value may have."""

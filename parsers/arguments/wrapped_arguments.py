@@ -31,6 +31,11 @@ class WrappedArguments:
         """The text held back."""
         return self._text if self._value is None else self._value.held
 
+    @property
+    def is_text(self) -> bool:
+        """As for `SchemaValue`."""
+        return self._value is not None and self._value.is_text
+
     def feed(self, text: str) -> None:
         """Read the next piece of the text."""
         if self._value is not None:
