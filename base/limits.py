@@ -48,7 +48,7 @@ MAX_BEGINNING = 1024
 # The longest name in `\N{...}`; Unicode's own are shorter.
 MAX_CHARACTER_NAME = 128
 r"""characters: the name of a character in `\N{...}` | the escape is text"""
-MAX_TAG = 256
+MAX_TAG = 1024
 """characters: an XML tag in arguments | it is text"""
 MAX_DESCRIPTION_BYTES = 1 << 16
 """bytes: a checkpoint's description of its answers | it is refused"""

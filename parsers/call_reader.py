@@ -40,6 +40,8 @@ class CallReader:
     """Reads the frame of a call, starts the call, and makes what reads its arguments.
 
     collected: the text of a name, key or header so far.
+    unfit_end: where the first end of a key in `collected` begins that has not its quote; -1 if
+        there is none.
     value, grammar: what reads the text of the present state; None where it is read otherwise.
     header_target: what the last header leads to.
     declared_only: the call counts only if its function is declared.
@@ -60,6 +62,7 @@ class CallReader:
         self._lacks_end = False  # whether the end of all calls ends the call
         self._named: tuple[str, str | None] | None = None  # the name and id, before the call starts
         self.collected = ""
+        self.unfit_end = -1
         self.value: SchemaValue | WrappedArguments | None = None
         self.grammar: IncrementalGrammar | None = None
         self.header_target: State | Jump = State.TOOL_SECTION
@@ -69,6 +72,7 @@ class CallReader:
     def enter(self, state: State) -> None:
         """Get ready for the text of `state`."""
         self.collected = ""
+        self.unfit_end = -1
         self.value = self.grammar = None
         calls = self._shown.calls
         if state in GRAMMAR_STATES:
@@ -101,7 +105,7 @@ class CallReader:
         if state is State.KEY:
             self.end_frame()
             self._shown.calls.drop_stray()
-            self._key = self._shown.calls.find_key(self.collected)
+            self._key = self.collected
         elif self.value is not None:
             if state is State.JSON and self.value.is_text:
                 self._shown.calls.drop_mark()  # its quotes are missing

@@ -82,6 +82,7 @@ from .format import (
     OUTSIDE_CALLS,
     TEXT_STATES,
     UNSTOPPED,
+    VALUE_STATES,
     Jump,
     ReuseSuffix,
     State,
@@ -231,6 +232,8 @@ class LinearParser(StreamParser, Reader):
         lexer = self._lexer
         self._thoughts.finish(cut=cut)
         lexer.finish(cut=cut)
+        if self._end_unquoted():
+            lexer.read_again()
         self._ends = True
         if self._state is State.HEADER:
             self._end_header(cut=cut)
@@ -283,6 +286,8 @@ class LinearParser(StreamParser, Reader):
         if self._state is State.HEADER and leads_to is not Jump.BY_HEADER:
             self._end_header()
         state = self._state
+        if state is State.KEY and (shorter := self._read_unquoted(marker, leads_to)) is not None:
+            return shorter
         if leads_to in CALL_STATES and self._thoughts.begin(marker, state):
             return 0
         target = self._find_target(marker, leads_to)
@@ -304,6 +309,39 @@ class LinearParser(StreamParser, Reader):
             self._opened = marker
         return reused
 
+    def _read_unquoted(self, marker: str, target: State | Jump) -> int | None:
+        """Read a marker in a key that was opened by a quote, unless the same quote begins it.
+
+        Without its quote an end is part of the key, until another marker shows that it was the end.
+        Return as `follow` does; None if the marker is to be followed.
+        """
+        call, quote = self._call, self._opened[-1]
+        if quote not in "\"'" or (target in VALUE_STATES and marker[0] == quote):
+            return None
+        if target in VALUE_STATES and call.unfit_end < 0:
+            call.unfit_end = len(call.collected)
+        if target in VALUE_STATES:
+            return len(marker) - self.take_text(marker)
+        return len(marker) if self._end_unquoted() else None
+
+    def _end_unquoted(self) -> bool:
+        """End a key where its end stands without its quote, and give back the rest.
+
+        Return False if there is no such end.
+        """
+        call, at = self._call, self._call.unfit_end
+        if self._state is not State.KEY or at < 0:
+            return False
+        rest = call.collected[at:]
+        ends = [end for end in self._lexer.markers if end and rest.startswith(end)]
+        end = max(ends, key=len)
+        call.collected, call.unfit_end = call.collected[:at], -1
+        self._shown.calls.lack_quote(self._opened[-1])
+        self._opened = end
+        self.follow(end)
+        self._lexer.give_back(rest.removeprefix(end))
+        return True
+
     def _find_target(self, marker: str, target: State | Jump) -> State | Jump | None:
         """Return where a marker leads; None: it is text. After a name it begins a frame again."""
         state, doubled = self._state, self._table.doubled
@@ -315,8 +353,6 @@ class LinearParser(StreamParser, Reader):
         """Note that a marker is followed. own: the part that is not read again."""
         state, shown = self._state, self._shown
         is_spelled = marker in self._table.spelled
-        if state is State.KEY and (quote := self._opened[-1]) in "\"'" and marker[0] != quote:
-            shown.calls.lack_quote(quote)
         if state not in TEXT_STATES:
             self._call.declared_only |= is_spelled and shown.has_words
             shown.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
@@ -415,6 +451,8 @@ class LinearParser(StreamParser, Reader):
         if self._call.collect(self._state, text):
             self._shown.keep(text)
             return len(text)
+        if self._end_unquoted():
+            return 0
         room = MAX_MARKUP - len(self._call.collected)
         if self._state is State.HEADER and len(text) > room and self._end_header(text):
             return room

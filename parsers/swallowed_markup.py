@@ -121,8 +121,10 @@ class SwallowedMarkup:
         slipped = tagged or source.lacks_end or source.lacks_mark
         is_merged = slipped and _has_other_keys([key for key, _ in values], schema)
         unended = source.lacks_end or (slipped and lacks_key) or is_merged
+        # A call's end at the end of a value is text if it is spelled, and the call has another one.
+        ends = [end for end in self._ends if source.lacks_call_end or end in tokens]
         return any(
-            (tagged and self._is_in_text(text, names, source))
+            (tagged and self._is_in_text(text, names, ends))
             or any(part in text for part in self._unspelled_ends)
             or (unended and self._has_lost_end(text, names, is_merged=is_merged))
             or (source.lacking_quote and text.count(source.lacking_quote) % 2)
@@ -145,9 +147,8 @@ class SwallowedMarkup:
         found = self._key.finditer(text)
         return any(not set(_WORD.findall(match[1])).isdisjoint(names) for match in found)
 
-    def _is_in_text(self, text: str, names: Collection[str], source: CallSource) -> bool:
-        # A call's end at the end of a value is text if the call has another one.
-        last = (*self._last, *self._ends) if source.lacks_call_end else self._last
+    def _is_in_text(self, text: str, names: Collection[str], ends: Iterable[str]) -> bool:
+        last = (*self._last, *ends)
         word = text.strip()
         ends_in_markup = word.endswith(last) and word not in last
         return (

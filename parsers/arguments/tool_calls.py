@@ -116,10 +116,6 @@ class ToolCallEmitter:
                 self._room -= self._written.write(text)
             self.events.append(ToolCallArguments(self.index, text))
 
-    def find_key(self, text: str) -> str:
-        """Return the key that `text` is: white space around it counts if it is declared so."""
-        return text if text in self.functions.keys(self.name) else text.strip()
-
     def member(self, key: str) -> None:
         """Begin the next member of the arguments' object; `arguments` adds its value.
 

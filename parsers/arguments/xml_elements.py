@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from ...base.limits import MAX_HELD_VALUE, MAX_TAG
 from ..schema import ValueSchema
-from .incremental_grammar import IncrementalGrammar, Status, partial_length
+from .incremental_grammar import IncrementalGrammar, Status, partial_length, skip_space
 from .json_text import escape_json
 from .schema_value import UNDECLARED, SchemaValue
 from .text_value import text_to_json
@@ -76,7 +76,7 @@ class XmlElements(IncrementalGrammar):
     the schema allows a list.
 
     tag_prefix: precedes every tag, never empty. The end tag of the innermost element is also
-        recognized without it.
+        recognized without it, where another tag comes directly behind it.
 
     Holds back a tag of at most `MAX_TAG` characters after its prefix, as much white space, what
     `SchemaValue` holds back, and the text of members that may repeat: at most `MAX_HELD_VALUE` and
@@ -168,8 +168,25 @@ class XmlElements(IncrementalGrammar):
             return start
         if text.startswith(tag_prefix, position):
             return self._tag(text, position)
-        self._end()
-        return position + len(end)
+        return self._bare_end(text, position)
+
+    def _bare_end(self, text: str, position: int) -> int:
+        """Read the innermost element's end tag without its prefix.
+
+        It is text, unless a tag is directly behind it that is not the element's own end.
+        """
+        tag_prefix, end = self._tag_prefix, self._open[-1].end
+        after = position + len(end)
+        tag = skip_space(text, after)
+        behind = text[tag : tag + len(tag_prefix + end)]
+        may_be_own = (tag_prefix + end).startswith(behind)
+        if not self._final and tag - after <= MAX_TAG and may_be_own and behind != tag_prefix + end:
+            return position
+        if behind.startswith(tag_prefix) and not may_be_own:
+            self._end()
+        else:
+            self._text(text[position:after])
+        return after
 
     def _tag(self, text: str, position: int) -> int:
         """Read the tag whose prefix is at `position`."""
