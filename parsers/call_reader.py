@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TypeAlias
 
 from ..base.limits import MAX_MARKUP
 from .arguments.call_lists import CallListGrammar
@@ -34,6 +35,8 @@ from .shown_text import ShownText
 
 # Targets of what ends a call that has no end of its own, where the format has one.
 _ALL_ENDS = (CALL_ENDS | {State.HEADER}) - {State.TOOL_SECTION}
+_KEYS = frozenset({State.KEY, State.HEADER})
+_Value: TypeAlias = SchemaValue | WrappedArguments
 
 
 class CallReader:
@@ -61,9 +64,13 @@ class CallReader:
         self._lacks_quote = False  # whether its header does
         self._lacks_end = False  # whether the end of all calls ends the call
         self._named: tuple[str, str | None] | None = None  # the name and id, before the call starts
+        # The value that the next key has ended, with its key, and whether a token began that one.
+        self._unended: tuple[str, _Value, bool] | None = None
+        self._reopened: _Value | None = None  # the value whose beginning is doubled
+        self._value_key = ""
         self.collected = ""
         self.unfit_end = -1
-        self.value: SchemaValue | WrappedArguments | None = None
+        self.value: _Value | None = None
         self.grammar: IncrementalGrammar | None = None
         self.header_target: State | Jump = State.TOOL_SECTION
         self.declared_only = False
@@ -78,10 +85,11 @@ class CallReader:
         if state in GRAMMAR_STATES:
             self.grammar = build_grammar(state, self._format, calls)
         elif state in VALUE_STATES:
-            self.value = begin_value(calls, self._format, state, self._key)
+            self.value = self._reopened or begin_value(calls, self._format, state, self._key)
             if self._lacks_quote:
                 calls.lack_quote('"')
-            self._key, self._lacks_quote = "", False
+            self._value_key = self._key
+            self._key, self._lacks_quote, self._reopened = "", False, None
 
     def find_target(self, target: State | Jump) -> State | Jump | None:
         """Return where a marker leads from a name, of which only blanks may have been read.
@@ -93,8 +101,11 @@ class CallReader:
         takes_objects = target is State.ARGUMENTS and State.JSON_CALLS in self._format.states
         return State.JSON_CALLS if takes_objects else target
 
-    def leave(self, state: State, target: State | Jump) -> bool:
-        """Finish what `state` has read, for `target`; return False to reject the call."""
+    def leave(self, state: State, target: State | Jump, *, by_token: bool = False) -> bool:
+        """Finish what `state` has read, for `target`; return False to reject the call.
+
+        by_token: a token of the vocabulary leads there.
+        """
         self._note_slip(state, target)
         if state is State.NAME:
             if target is State.JSON_CALLS:
@@ -106,16 +117,49 @@ class CallReader:
             self.end_frame()
             self._shown.calls.drop_stray()
             self._key = self.collected
+            self._end_unended(self._key)
+        elif self.value is not None and target in _KEYS:
+            self._unended = self._value_key, self.value, by_token
         elif self.value is not None:
-            if state is State.JSON and self.value.is_text:
-                self._shown.calls.drop_mark()  # its quotes are missing
-            self.value.finish()
+            self._end_value(state, self.value)
             if target is not State.PARAMETERS:
                 self._shown.calls.end_without_marker()
         elif self.grammar is not None and self.grammar.status is not Status.DONE:
             self.grammar.close()
             return self.grammar.status is not Status.NOT_A_CALL
         return True
+
+    def doubles_start(self) -> bool:
+        """Whether the marker of a value is doubled, which is noted: nothing of it has been read."""
+        if self.value is None or not self.value.is_empty:
+            return False
+        self._shown.calls.drop_mark()
+        return True
+
+    def _end_value(self, state: State, value: _Value) -> None:
+        if state is State.JSON and value.is_text:
+            self._shown.calls.drop_mark()  # its quotes are missing
+        value.finish()
+
+    def _end_unended(self, key: str | None) -> None:
+        """End the value in front of `key`, which has no end of its own.
+
+        The call stays open if it is empty, unless a token began it twice, or the key is not
+        declared: then it may be a part of the value.
+        """
+        if self._unended is None:
+            return
+        (before, value, by_token), self._unended = self._unended, None
+        calls = self._shown.calls
+        if by_token and key == before and value.is_empty:
+            calls.drop_mark()
+            self._reopened = value
+            return
+        is_sure = key is not None and calls.schema.member(key).declared and not value.is_empty
+        value.finish()
+        calls.end_without_marker()
+        if not is_sure:
+            calls.malformed("swallowed_markup")
 
     def _note_slip(self, state: State, target: State | Jump) -> None:
         """Note a doubled mark between parameters, or a call that the end of all calls ends."""
@@ -209,6 +253,7 @@ class CallReader:
 
     def _read_header(self, header: str) -> bool:
         match, self.header_target = self._find_header(header)
+        self._end_unended(match.groupdict().get("key") if match is not None else None)
         if match is None:
             self.header_target = self._unread_header(header)
             return True

@@ -135,6 +135,17 @@ class CompiledFormat:
         return None if self.markup is None else partial(self.markup.is_in, tokens=tokens)
 
     @cached_property
+    def key_ends(self) -> frozenset[str]:
+        """The tokens that end a key, after which its value's own marker may be missing."""
+        in_key = _select(self.markers.get(State.KEY, {}), {State.PARAMETERS})
+        after_key = {
+            marker
+            for marker in in_key.keys() & self.markers[State.PARAMETERS].keys()
+            if State.VALUE in self.markers
+        }
+        return frozenset(after_key.intersection(self.ids.values()))
+
+    @cached_property
     def call_starts(self) -> frozenset[str]:
         """The markers that open calls."""
         return frozenset(_select(self.markers.get(State.CONTENT, {}), CALL_STATES))
@@ -172,6 +183,7 @@ def compile_format(
         _add_lone_ends(markers, vocabulary, reads_calls=tools is not None)
     headers = _choose_headers(formats, reads_calls=tools is not None)
     doubled = _add_doubled(markers, {state for _, state in headers})
+    _add_unended_values(markers, doubled, vocabulary)
     known = _list_markers(formats, markers)
     ids, parts = _find_tokens(known, vocabulary)
     scanners = _build_scanners(markers, vocabulary)
@@ -344,6 +356,22 @@ def _add_doubled(markers: Markers, by_header: AbstractSet[State | Jump]) -> dict
         added.difference_update(markers[state])
         markers[state] |= dict.fromkeys(added, state)
     return doubled
+
+
+def _add_unended_values(
+    markers: Markers, doubled: dict[State, set[str]], vocabulary: Collection[str]
+) -> None:
+    """Let tokens begin a value twice and end one: no text holds them.
+
+    Add the beginnings to `doubled`.
+    """
+    between, in_key = (markers.get(state, {}) for state in (State.PARAMETERS, State.KEY))
+    for state in VALUE_STATES.intersection(markers):
+        starts = {*_select(between, {state}), *_select(in_key, {state})}.intersection(vocabulary)
+        keys = _select(between, {State.KEY})
+        doubled.setdefault(state, set()).update(starts)
+        added = {marker: target for marker, target in keys.items() if marker in vocabulary}
+        markers[state] = {**dict.fromkeys(starts, state), **added, **markers[state]}
 
 
 def _select(by_marker: Mapping[str, Target], states: Collection[State | Jump]) -> dict[str, Target]:

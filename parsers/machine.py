@@ -293,14 +293,16 @@ class LinearParser(StreamParser, Reader):
         target = self._find_target(marker, leads_to)
         if target is None:
             return len(marker) - self.take_text(marker)
-        if target is state and shown.is_doubled(marker):
+        if target is state and (state in VALUE_STATES or shown.is_doubled(marker)):
             shown.keep_doubled(marker)
             return 0
         self._keep_marker(marker, target, marker[: len(marker) - reused])
         opens = marker in self._table.call_starts
         if shown.calls.open and (opens or target is State.NAME):
             shown.calls.end_without_call_end()
-        entered = self._find_state(target) if call.leave(state, target) else None
+        by_token = marker not in self._table.spelled
+        left = call.leave(state, target, by_token=by_token)
+        entered = self._find_state(target) if left else None
         if entered is None or not call.completes_frame(entered, opens=opens):
             self._reject()
         else:
@@ -346,6 +348,8 @@ class LinearParser(StreamParser, Reader):
         """Return where a marker leads; None: it is text. After a name it begins a frame again."""
         state, doubled = self._state, self._table.doubled
         if marker in doubled.get(state, ()) and not self._shown.is_doubled(marker):
+            if state in VALUE_STATES:
+                return state if self._call.doubles_start() else None
             return state if state is State.NAME else None
         return self._call.find_target(target) if state is State.NAME else target
 
@@ -439,12 +443,22 @@ class LinearParser(StreamParser, Reader):
             if not self._table.grammar.has_channels and not self._shown.keep_ignored(text):
                 self._reject()
                 return 0
+        elif self._shown.calls.open and self._opened in self._table.key_ends:
+            return self._begin_value(text)
         elif self._shown.calls.open:
             if not self._ends:
                 self._call.stray(text)
         else:
             return self._skip(text)
         return len(text)
+
+    def _begin_value(self, text: str) -> int:
+        """Begin a value without its marker, after white space."""
+        space = skip_space(text, 0)
+        if not space:
+            self._shown.calls.drop_mark()
+            self.enter(State.VALUE)
+        return space
 
     def _collect(self, text: str) -> int:
         """Add to a name, key or header; reject the call if it cannot be one."""

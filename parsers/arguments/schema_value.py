@@ -107,6 +107,11 @@ class SchemaValue:
         return self._held + "".join(self._waiting)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the text so far is white space."""
+        return self._state in (self._open, self._find_type) and not self._held.strip(SPACE)
+
+    @property
     def is_text(self) -> bool:
         """Whether the text has turned out to be a string without quotes, or too long to tell."""
         return self._state == self._in_string
@@ -137,7 +142,8 @@ class SchemaValue:
             if not text:
                 return
         self._state = self._find_type
-        self._state(text)
+        if text:
+            self._state(text)
 
     def _find_type(self, text: str) -> None:
         """Hold back the text while it may be something other than a string."""

@@ -32,6 +32,11 @@ class WrappedArguments:
         return self._text if self._value is None else self._value.held
 
     @property
+    def is_empty(self) -> bool:
+        """As for `SchemaValue`."""
+        return self._value is None and not self._text.strip()
+
+    @property
     def is_text(self) -> bool:
         """As for `SchemaValue`."""
         return self._value is not None and self._value.is_text
