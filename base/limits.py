@@ -29,6 +29,9 @@ MAX_GRAMMAR_SPACE = 32
 # Some 14 tokens, for which the arguments' stream is silent; a marker token counts as 4 bytes.
 MAX_UNDECIDED_OUTPUT = 56
 """bytes: output after a marker token in an open string | it is sent as text of the string"""
+MAX_UNENDED = 256
+"""characters: ends of a call in a value that has not ended, while the output may end there
+| they are text of the value"""
 MAX_CONSIDERED = 2048
 """characters: output from a call in open reasoning on, until the reasoning ends | it is a call"""
 MAX_WORD = 256

@@ -60,12 +60,14 @@ class CallReader:
         self._has_own_end = State.TOOL_SECTION in between.values()
         self._shown = shown
         self._frame_words = table.frame_words
+        self._spelled = table.spelled
+        self._breaks = _count_breaks(self._format)
         self._key = ""  # of the argument whose value is due
         self._lacks_quote = False  # whether its header does
         self._lacks_end = False  # whether the end of all calls ends the call
         self._named: tuple[str, str | None] | None = None  # the name and id, before the call starts
-        # The value that the next key has ended, with its key, and whether a token began that one.
-        self._unended: tuple[str, _Value, bool] | None = None
+        # The value that the next key has ended, with its key, and the marker of the next one.
+        self._unended: tuple[str, _Value, str] | None = None
         self._reopened: _Value | None = None  # the value whose beginning is doubled
         self._value_key = ""
         self.collected = ""
@@ -101,10 +103,10 @@ class CallReader:
         takes_objects = target is State.ARGUMENTS and State.JSON_CALLS in self._format.states
         return State.JSON_CALLS if takes_objects else target
 
-    def leave(self, state: State, target: State | Jump, *, by_token: bool = False) -> bool:
+    def leave(self, state: State, target: State | Jump, marker: str = "") -> bool:
         """Finish what `state` has read, for `target`; return False to reject the call.
 
-        by_token: a token of the vocabulary leads there.
+        marker: leads there; "" at the end of the output.
         """
         self._note_slip(state, target)
         if state is State.NAME:
@@ -119,7 +121,7 @@ class CallReader:
             self._key = self.collected
             self._end_unended(self._key)
         elif self.value is not None and target in _KEYS:
-            self._unended = self._value_key, self.value, by_token
+            self._unended = self._value_key, self.value, marker
         elif self.value is not None:
             self._end_value(state, self.value)
             if target is not State.PARAMETERS:
@@ -149,17 +151,28 @@ class CallReader:
         """
         if self._unended is None:
             return
-        (before, value, by_token), self._unended = self._unended, None
+        (before, value, marker), self._unended = self._unended, None
         calls = self._shown.calls
-        if by_token and key == before and value.is_empty:
+        if marker not in self._spelled and key == before and value.is_empty:
             calls.drop_mark()
             self._reopened = value
             return
         is_sure = key is not None and calls.schema.member(key).declared and not value.is_empty
-        value.finish()
+        value.finish(self._breaks[0] - marker.count("\n"))
         calls.end_without_marker()
         if not is_sure:
             calls.malformed("swallowed_markup")
+
+    def end_value(self) -> None:
+        """End the last value, which has no end of its own, in front of the call's end."""
+        value, calls = self.value, self._shown.calls
+        if value is None:
+            return
+        is_empty = value.is_empty
+        value.finish(sum(self._breaks))
+        calls.end_without_marker()
+        if is_empty:
+            calls.malformed("missing_value")
 
     def _note_slip(self, state: State, target: State | Jump) -> None:
         """Note a doubled mark between parameters, or a call that the end of all calls ends."""
@@ -329,6 +342,18 @@ class CallReader:
         name = "" if self._shown.is_guessing else self.collected
         value = self.held_value if self.grammar is None else self.grammar.held
         return hold("unfinished name", name) + hold("unfinished value", value)
+
+
+def _count_breaks(format_: Format) -> tuple[int, int]:
+    """Return how many line breaks end a parameter, around its end marker, and all parameters."""
+    spelling = format_.spelling
+    if spelling is None:
+        return 0, 0
+    ends = [text.rpartition("{value}")[2] for text in spelling.parameters.values()]
+    behind = spelling.call.rpartition("{arguments}")[2]
+    last = len(behind) - len(behind.lstrip("\n"))
+    stripped = len(format_.strip or "")
+    return max((end.count("\n") - stripped for end in ends), default=0), last
 
 
 def build_grammar(state: State, format_: Format, calls: ToolCallEmitter) -> IncrementalGrammar:

@@ -50,6 +50,8 @@ _CALL_BODIES = CALL_STATES - {State.TOOL_SECTION, State.NAME} | {State.PARAMETER
 _DOUBLED: frozenset[State] = frozenset(CALL_STATES | {State.PARAMETERS})
 # Text that goes on after calls.
 _AFTER_CALLS = frozenset({State.CONTENT, State.REASONING})
+# Targets of markers that end a call.
+_AFTER_CALL: frozenset[State | Jump] = TEXT_STATES | {State.TOOL_SECTION, Jump.RETURN}
 # Text for the client in any request.
 _SHOWN = TEXT_STATES | {Jump.RETURN}
 Markers = dict[State, dict[str, Target]]
@@ -107,6 +109,26 @@ class CompiledFormat:
             for marker, target in self.markers.get(state, {}).items()
             if target_state(target) is not state
         }
+
+    def find_call_ends(self, state: State) -> dict[str, State | Jump]:
+        """Return the markers that end a call, or all calls, in `state`, with their targets."""
+        ends = {
+            marker: target_state(target)
+            for marker, target in self.markers.get(state, {}).items()
+            if marker and target_state(target) in _AFTER_CALL
+        }
+        # What leads back to the state may begin a section.
+        known = self.call_ends if state is State.TOOL_SECTION else ends.keys()
+        return {
+            marker: target
+            for marker, target in ends.items()
+            if marker not in self.call_starts and (target is not state or marker in known)
+        }
+
+    @cached_property
+    def call_ends(self) -> frozenset[str]:
+        """The markers that end a call behind its parameters."""
+        return frozenset(self.find_call_ends(State.PARAMETERS))
 
     @cached_property
     def thought_ends(self) -> frozenset[str]:
@@ -412,10 +434,16 @@ def _find_tokens(
 
 
 def _build_scanners(markers: Markers, vocabulary: Collection[str]) -> dict[State, Scanner]:
-    """Return a scanner for each state with markers that are not in the vocabulary."""
+    """Return a scanner for each state with markers that are not in the vocabulary.
+
+    Those of values also find the markers that end calls (`UnendedValue`).
+    """
     scanners = {}
+    opens = _select(markers.get(State.CONTENT, {}), CALL_STATES)
+    call_ends = _select(markers.get(State.PARAMETERS, {}), _AFTER_CALL).keys() - opens
     for state, by_marker in markers.items():
-        texts = [marker for marker in by_marker if marker not in vocabulary and marker != COMPLETE]
+        known = {*by_marker, *(call_ends if state in VALUE_STATES else ())}
+        texts = [marker for marker in known if marker not in vocabulary and marker != COMPLETE]
         if state in CODE_STATES:
             texts = [marker for marker in texts if _counts_in_code(marker, vocabulary)]
         if texts:

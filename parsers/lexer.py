@@ -48,6 +48,7 @@ from .format import (
 )
 from .held_back import HeldText, Why, hold
 from .marker_in_string import Piece, UndecidedMarker, Verdict
+from .unended_value import UnendedValue
 
 
 class Reader(Protocol):
@@ -76,6 +77,9 @@ class Reader(Protocol):
         Return how many characters at its end are text of the next state.
         """
 
+    def end_value(self) -> None:
+        """End a value that has no end of its own."""
+
 
 class Lexer:
     """Cuts the output of one choice into the markers of the present state and text.
@@ -85,7 +89,7 @@ class Lexer:
     grammar: reads the text of the state in place of the scanner; None for states without.
     held: text that may be the beginning of a marker, or that the grammar waits with.
     final: nothing follows the text that is being read.
-    undecided: a marker token in an open string.
+    undecided: a marker token in an open string, or ends of a call in a value.
     counts: the text that is being read is reasoning.
     reasoning_tokens: how many tokens of reasoning were read, without its markers.
     tokens_in_values: the marker tokens that were text of a call's values.
@@ -101,7 +105,7 @@ class Lexer:
         self.held = ""
         self.final = False
         self.counts = False
-        self.undecided: UndecidedMarker | None = None
+        self.undecided: UndecidedMarker | UnendedValue | None = None
         self.reasoning_tokens = 0
         self.tokens_in_values: set[str] = set()
 
@@ -173,10 +177,12 @@ class Lexer:
         else:
             self._read_token(marker, text)
 
-    def _decide(self, undecided: UndecidedMarker, verdict: Verdict) -> list[Piece]:
+    def _decide(self, undecided: UndecidedMarker | UnendedValue, verdict: Verdict) -> list[Piece]:
         """Read the undecided marker as what it was; return what is to be read after it."""
         if verdict is Verdict.END:
             self.undecided = None
+            if isinstance(undecided, UnendedValue):
+                self._reader.end_value()
             self._read_token(undecided.marker, undecided.text, ends_string=True)
             return undecided.pieces
         if not undecided.is_out:
@@ -293,7 +299,19 @@ class Lexer:
         """Follow a marker that was found, or hold back the beginning of one."""
         if match.lastindex:
             return self.hold(text, match.start())
+        if match.group() not in self.markers:
+            return self._await_end(match.group(), text, match.end())
         return match.end() - self._reader.follow(match.group())
+
+    def _await_end(self, marker: str, text: str, position: int) -> int:
+        """Let the end of a call in a value wait, and `text` from `position` on; return its end."""
+        undecided = UnendedValue(self._table, marker, marker)
+        rest = text[position:]
+        if rest and undecided.add((rest, ()), None) is not None:
+            self._reader.take_text(marker)
+            return position
+        self.undecided = undecided
+        return len(text)
 
     # Marker tokens.
 
@@ -309,6 +327,11 @@ class Lexer:
         if self.held and self.held + marker in self.markers:
             marker, self.held = self.held + marker, ""
         if marker not in self.markers:
+            if self._state in VALUE_STATES and marker in self._table.call_ends:
+                self.flush()
+                self.tokens_in_values.add(marker)
+                self.undecided = UnendedValue(self._table, marker, text)
+                return
             if self._state in VALUE_STATES or marker in self._table.grammar.quotes:
                 # The token may be a part of the longer text that ends the value, or says where a
                 # string has ended.
@@ -327,9 +350,7 @@ class Lexer:
             return
         reused = self._reader.follow(marker)
         self.read_again()
-        if reused == len(marker):
-            self._read_token(marker, text)  # in another state
-        elif reused:
+        if reused:
             self.read(marker[-reused:])
 
     def _read_token_as_text(self, marker: str, text: str) -> None:

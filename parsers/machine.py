@@ -300,9 +300,7 @@ class LinearParser(StreamParser, Reader):
         opens = marker in self._table.call_starts
         if shown.calls.open and (opens or target is State.NAME):
             shown.calls.end_without_call_end()
-        by_token = marker not in self._table.spelled
-        left = call.leave(state, target, by_token=by_token)
-        entered = self._find_state(target) if left else None
+        entered = self._find_state(target) if call.leave(state, target, marker) else None
         if entered is None or not call.completes_frame(entered, opens=opens):
             self._reject()
         else:
@@ -451,6 +449,11 @@ class LinearParser(StreamParser, Reader):
         else:
             return self._skip(text)
         return len(text)
+
+    @override
+    def end_value(self) -> None:
+        self._call.end_value()
+        self.enter(State.PARAMETERS)
 
     def _begin_value(self, text: str) -> int:
         """Begin a value without its marker, after white space."""

@@ -76,7 +76,7 @@ class SchemaValue:
         "" for none, None for all white space.
     quoted: the format writes strings that look like JSON as JSON strings.
 
-    Holds back a word of at most `MAX_WORD` characters as much white space, text in brackets
+    Holds back a word of at most `MAX_WORD` characters, as much white space, text in brackets
     or quotes of at most `MAX_HELD_VALUE`, and what `JsonRepairer` holds back of an object or array.
     """
 
@@ -123,9 +123,14 @@ class SchemaValue:
             self._held = ""
         self._state(text)
 
-    def finish(self) -> None:
-        """Write what is held back: the text has ended."""
+    def finish(self, breaks: int = 0) -> None:
+        """Write what is held back: the text has ended.
+
+        breaks: so many line breaks at its end, beside `strip`, are markup if they are there.
+        """
         held, self._held = self.held, ""
+        for _ in range(breaks):
+            held = held.removesuffix("\n")
         if self._state == self._in_json:
             self._finish_json(held)
         elif self._state == self._in_string:
@@ -157,7 +162,9 @@ class SchemaValue:
         elif first and self._may_be_long(first):
             self._state = self._wait
             self._wait(text)
-        elif len(text) <= MAX_WORD and self._may_be_word(word.rstrip(SPACE)):
+        elif len(text) <= MAX_WORD and (
+            not text.strip("\n") or self._may_be_word(word.rstrip(SPACE))
+        ):
             self._held = text
         else:
             self._begin_string(text)
@@ -199,7 +206,7 @@ class SchemaValue:
     def _in_string(self, text: str) -> None:
         strip = self._strip
         # As `_strip_end`, whose call would be a tenth of a token's cost.
-        shown = text.rstrip(SPACE) if strip is None else text.removesuffix(strip)
+        shown = text.rstrip(SPACE) if strip is None else text.rstrip("\n")
         if shown != text:
             if len(text) - len(shown) > MAX_WORD:
                 shown = text[:-MAX_WORD]

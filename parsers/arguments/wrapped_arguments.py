@@ -50,11 +50,11 @@ class WrappedArguments:
         else:
             self._give_up().feed(text)
 
-    def finish(self) -> None:
-        """Write the arguments: the text has ended."""
+    def finish(self, breaks: int = 0) -> None:
+        """Write the arguments: the text has ended. breaks: as for `SchemaValue`."""
         members = None if self._value is not None else self._read_members()
         if members is None:
-            (self._value or self._give_up()).finish()
+            (self._value or self._give_up()).finish(breaks)
             return
         for key, value in members.items():
             self._calls.member(key)
