@@ -43,8 +43,8 @@ class CallReader:
     """Reads the frame of a call, starts the call, and makes what reads its arguments.
 
     collected: the text of a name, key or header so far.
-    unfit_end: where the first end of a key in `collected` begins that has not its quote; -1 if
-        there is none.
+    opened: the marker that led to the present state.
+    unquoted_end: where in `collected` the first end of a key without its quote begins; or -1.
     value, grammar: what reads the text of the present state; None where it is read otherwise.
     header_target: what the last header leads to.
     declared_only: the call counts only if its function is declared.
@@ -61,6 +61,7 @@ class CallReader:
         self._shown = shown
         self._frame_words = table.frame_words
         self._spelled = table.spelled
+        self._doubled = table.doubled
         self._breaks = _count_breaks(self._format)
         self._key = ""  # of the argument whose value is due
         self._lacks_quote = False  # whether its header does
@@ -70,8 +71,8 @@ class CallReader:
         self._unended: tuple[str, _Value, str] | None = None
         self._reopened: _Value | None = None  # the value whose beginning is doubled
         self._value_key = ""
-        self.collected = ""
-        self.unfit_end = -1
+        self.collected = self.opened = ""
+        self.unquoted_end = -1
         self.value: _Value | None = None
         self.grammar: IncrementalGrammar | None = None
         self.header_target: State | Jump = State.TOOL_SECTION
@@ -81,7 +82,7 @@ class CallReader:
     def enter(self, state: State) -> None:
         """Get ready for the text of `state`."""
         self.collected = ""
-        self.unfit_end = -1
+        self.unquoted_end = -1
         self.value = self.grammar = None
         calls = self._shown.calls
         if state in GRAMMAR_STATES:
@@ -93,11 +94,16 @@ class CallReader:
             self._value_key = self._key
             self._key, self._lacks_quote, self._reopened = "", False, None
 
-    def find_target(self, target: State | Jump) -> State | Jump | None:
-        """Return where a marker leads from a name, of which only blanks may have been read.
+    def find_target(self, marker: str, state: State, target: State | Jump) -> State | Jump | None:
+        """Return where a marker leads from `state`; None: it is text.
 
-        Whole call objects stand only where no name has begun; else their marker, None, is text.
+        After a name it begins a frame again. Whole call objects stand only where no name has begun.
         """
+        if marker in self._doubled.get(state, ()) and not self._shown.is_doubled(marker):
+            is_name = state is State.NAME or self._doubles_start()
+            return state if is_name else None
+        if state is not State.NAME:
+            return target
         if self.collected.strip():
             return None if target is State.JSON_CALLS else target
         takes_objects = target is State.ARGUMENTS and State.JSON_CALLS in self._format.states
@@ -131,7 +137,7 @@ class CallReader:
             return self.grammar.status is not Status.NOT_A_CALL
         return True
 
-    def doubles_start(self) -> bool:
+    def _doubles_start(self) -> bool:
         """Whether the marker of a value is doubled, which is noted: nothing of it has been read."""
         if self.value is None or not self.value.is_empty:
             return False

@@ -160,12 +160,10 @@ class CompiledFormat:
     def key_ends(self) -> frozenset[str]:
         """The tokens that end a key, after which its value's own marker may be missing."""
         in_key = _select(self.markers.get(State.KEY, {}), {State.PARAMETERS})
-        after_key = {
-            marker
-            for marker in in_key.keys() & self.markers[State.PARAMETERS].keys()
-            if State.VALUE in self.markers
-        }
-        return frozenset(after_key.intersection(self.ids.values()))
+        tokens, in_value = set(self.ids.values()), self.markers.get(State.VALUE)
+        if in_value is None:
+            return frozenset()
+        return frozenset(end for end in in_key if end in tokens and end not in in_value)
 
     @cached_property
     def call_starts(self) -> frozenset[str]:

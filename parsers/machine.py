@@ -4,11 +4,12 @@ How it works
 ------------
 A `Format` is a table. Each state says what the text in it is, and lists the markers that end it
 together with the states they lead to. `LinearParser` runs such a table over a model's output; it
-knows no format by name. It owns four objects, and each of them knows only what is its own:
+knows no format by name. It owns five objects, and each of them knows only what is its own:
 
     `Lexer`       lexer.py        cuts the output into markers and text
     `CallReader`  call_reader.py  reads the name, the keys and the values of a call
     `ShownText`   shown_text.py   shows text and calls; gives back what only looked like a call
+    `QuotedKey`   quoted_key.py   reads the end of a key that a quote has opened
     `ConsideredCalls`  considered_call.py  lets a call in open reasoning wait: it may be a thought
 
 These are the states that a table may have, and the usual ways between them:
@@ -89,6 +90,7 @@ from .format import (
 )
 from .held_back import HeldText
 from .lexer import Lexer, Reader
+from .quoted_key import QuotedKey
 from .shown_text import BETWEEN_CALLS, ShownText
 
 # States whose end is no news if the output ends there.
@@ -122,9 +124,9 @@ class LinearParser(StreamParser, Reader):
         markup = table.find_markup(self._lexer.tokens_in_values)
         self._shown = ShownText(parameters, table.grammar.separator, markup, guesses=guesses)
         self._call = CallReader(table, self._shown)
+        self._key = QuotedKey(self._lexer, self._call, self._shown, self)
         self._thoughts = ConsideredCalls(table, self._lexer, self._shown, self)
         self._state: State
-        self._opened = ""  # the marker that led to the state
         self._ends = False  # nothing follows, so what waits is at most half a marker
         # Takes a text without markers; False if it did not. None in states that need more.
         self._take_run: Callable[[str], bool | None] | None
@@ -232,7 +234,7 @@ class LinearParser(StreamParser, Reader):
         lexer = self._lexer
         self._thoughts.finish(cut=cut)
         lexer.finish(cut=cut)
-        if self._end_unquoted():
+        if self._key.end():
             lexer.read_again()
         self._ends = True
         if self._state is State.HEADER:
@@ -286,11 +288,11 @@ class LinearParser(StreamParser, Reader):
         if self._state is State.HEADER and leads_to is not Jump.BY_HEADER:
             self._end_header()
         state = self._state
-        if state is State.KEY and (shorter := self._read_unquoted(marker, leads_to)) is not None:
-            return shorter
+        if state is State.KEY and (kept := self._key.follow(marker, leads_to)) is not None:
+            return kept
         if leads_to in CALL_STATES and self._thoughts.begin(marker, state):
             return 0
-        target = self._find_target(marker, leads_to)
+        target = call.find_target(marker, state, leads_to)
         if target is None:
             return len(marker) - self.take_text(marker)
         if target is state and (state in VALUE_STATES or shown.is_doubled(marker)):
@@ -306,50 +308,8 @@ class LinearParser(StreamParser, Reader):
         else:
             self.enter(entered)
             shown.note_marker(marker)
-            self._opened = marker
+            call.opened = marker
         return reused
-
-    def _read_unquoted(self, marker: str, target: State | Jump) -> int | None:
-        """Read a marker in a key that was opened by a quote, unless the same quote begins it.
-
-        Without its quote an end is part of the key, until another marker shows that it was the end.
-        Return as `follow` does; None if the marker is to be followed.
-        """
-        call, quote = self._call, self._opened[-1]
-        if quote not in "\"'" or (target in VALUE_STATES and marker[0] == quote):
-            return None
-        if target in VALUE_STATES and call.unfit_end < 0:
-            call.unfit_end = len(call.collected)
-        if target in VALUE_STATES:
-            return len(marker) - self.take_text(marker)
-        return len(marker) if self._end_unquoted() else None
-
-    def _end_unquoted(self) -> bool:
-        """End a key where its end stands without its quote, and give back the rest.
-
-        Return False if there is no such end.
-        """
-        call, at = self._call, self._call.unfit_end
-        if self._state is not State.KEY or at < 0:
-            return False
-        rest = call.collected[at:]
-        ends = [end for end in self._lexer.markers if end and rest.startswith(end)]
-        end = max(ends, key=len)
-        call.collected, call.unfit_end = call.collected[:at], -1
-        self._shown.calls.lack_quote(self._opened[-1])
-        self._opened = end
-        self.follow(end)
-        self._lexer.give_back(rest.removeprefix(end))
-        return True
-
-    def _find_target(self, marker: str, target: State | Jump) -> State | Jump | None:
-        """Return where a marker leads; None: it is text. After a name it begins a frame again."""
-        state, doubled = self._state, self._table.doubled
-        if marker in doubled.get(state, ()) and not self._shown.is_doubled(marker):
-            if state in VALUE_STATES:
-                return state if self._call.doubles_start() else None
-            return state if state is State.NAME else None
-        return self._call.find_target(target) if state is State.NAME else target
 
     def _keep_marker(self, marker: str, target: State | Jump, own: str) -> None:
         """Note that a marker is followed. own: the part that is not read again."""
@@ -441,7 +401,7 @@ class LinearParser(StreamParser, Reader):
             if not self._table.grammar.has_channels and not self._shown.keep_ignored(text):
                 self._reject()
                 return 0
-        elif self._shown.calls.open and self._opened in self._table.key_ends:
+        elif self._shown.calls.open and self._call.opened in self._table.key_ends:
             return self._begin_value(text)
         elif self._shown.calls.open:
             if not self._ends:
@@ -468,7 +428,7 @@ class LinearParser(StreamParser, Reader):
         if self._call.collect(self._state, text):
             self._shown.keep(text)
             return len(text)
-        if self._end_unquoted():
+        if self._key.end():
             return 0
         room = MAX_MARKUP - len(self._call.collected)
         if self._state is State.HEADER and len(text) > room and self._end_header(text):

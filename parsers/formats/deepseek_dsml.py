@@ -53,12 +53,12 @@ DEEPSEEK_V32 = Format(
     },
     aliases=("deepseekv32", "deepseek_v3_2"),
     headers=(
-        (re.compile(r'(?s)\Aname="(?P<key>(?:(?!" string=).)*+)" string="true"\Z'), State.STRING),
-        (re.compile(r'(?s)\Aname="(?P<key>(?:(?!" string=).)*+)" string="false"\Z'), State.JSON),
-        # With slips.
         (re.compile(r'\bname="(?P<key>[^"]*)"\W*\bstring\W*true\W*\Z'), State.STRING),
         # The models sometimes omit the attribute.
-        (re.compile(r'\bname="(?P<key>[^"]*)"[^<>]*(?:\bfalse|(?<![\w=]))\Z'), State.JSON),
+        (
+            re.compile(r'\bname="(?P<key>[^"]*)"\W*(?:\bstring\b[^<>]*)?(?:\bfalse|(?<![\w=]))\Z'),
+            State.JSON,
+        ),
     ),
     strip="",
     wrappers=("arguments", "input"),
