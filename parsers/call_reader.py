@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from ..base.limits import MAX_MARKUP
 from .arguments.call_lists import CallListGrammar
-from .arguments.incremental_grammar import IncrementalGrammar, Status
+from .arguments.incremental_grammar import IncrementalGrammar, Status, skip_space
 from .arguments.json_calls import JsonCallGrammar
 from .arguments.marked_object import MarkedObject
 from .arguments.python_calls import PythonCallGrammar
@@ -62,6 +62,9 @@ class CallReader:
         self._frame_words = table.frame_words
         self._spelled = table.spelled
         self._doubled = table.doubled
+        self._key_ends = table.key_ends
+        # The end of the output, too, comes in place of a call's own end.
+        self._ends_none = table.call_starts | {""}
         self._breaks = _count_breaks(self._format)
         self._key = ""  # of the argument whose value is due
         self._lacks_quote = False  # whether its header does
@@ -109,12 +112,30 @@ class CallReader:
         takes_objects = target is State.ARGUMENTS and State.JSON_CALLS in self._format.states
         return State.JSON_CALLS if takes_objects else target
 
+    def find_state(self, target: State | Jump) -> State:
+        """Return the state that a target leads to now."""
+        if target is Jump.BY_HEADER:
+            target = self.header_target
+            self._shown.messages.begin(target)
+            if target is State.CONTENT and not self._format.has_channels:
+                target = self._shown.state  # the header interrupts a text
+        return target if isinstance(target, State) else self._shown.resume_text()
+
+    def find_value(self, text: str) -> int | None:
+        """Return where in `text` a value begins, whose marker is missing; None if none does."""
+        if self.opened not in self._key_ends or not self._shown.calls.open:
+            return None
+        space = skip_space(text, 0)
+        if not space:
+            self._shown.calls.drop_mark()
+        return space
+
     def leave(self, state: State, target: State | Jump, marker: str = "") -> bool:
         """Finish what `state` has read, for `target`; return False to reject the call.
 
         marker: leads there; "" at the end of the output.
         """
-        self._note_slip(state, target)
+        self._note_slip(state, target, marker)
         if state is State.NAME:
             if target is State.JSON_CALLS:
                 return True  # whole call objects, where there might have been a name
@@ -180,8 +201,10 @@ class CallReader:
         if is_empty:
             calls.malformed("missing_value")
 
-    def _note_slip(self, state: State, target: State | Jump) -> None:
-        """Note a doubled mark between parameters, or a call that the end of all calls ends."""
+    def _note_slip(self, state: State, target: State | Jump, marker: str) -> None:
+        """Note a doubled mark between parameters, or a call without an end of its own."""
+        if self._shown.calls.open and (marker in self._ends_none or target is State.NAME):
+            self._shown.calls.end_without_call_end()
         is_last = state is State.PARAMETERS and self._has_own_end
         self._lacks_end = is_last and target in _ALL_ENDS
         if state is target and state in (State.PARAMETERS, State.KEY):

@@ -31,10 +31,9 @@ These are the states that a table may have, and the usual ways between them:
 
 docs/add-a-format.md has diagrams of two; `python -m backedge.testing.diagram NAME` draws any.
 The machine needs no stack: formats nest to one level only, text, calls within it, parameters within
-a call. The one thing to remember is the text that the calls interrupted, `ShownText.state`; the
-target `Jump.RETURN` goes back there. Real nesting occurs in arguments only, and there a grammar
-with a stack of its own reads until its syntax has ended; then the state's marker `COMPLETE` is
-followed.
+a call. It remembers the text that the calls interrupted, `ShownText.state`, to which `Jump.RETURN`
+goes back. Real nesting occurs in arguments only, and there a grammar with a stack of its own reads
+until its syntax has ended; then the state's marker `COMPLETE` is followed.
 
 What the states do with their text:
 
@@ -43,9 +42,8 @@ What the states do with their text:
 - value states pass it to a `SchemaValue`, which writes it as the JSON the schema asks for;
 - grammar states let an `IncrementalGrammar` read it;
 - IGNORED drops it, unless a mark in it shows that a call was there, which cannot be read;
-- in TOOL_SECTION and PARAMETERS only white space and `BETWEEN_CALLS` may stand.
-
-A table lists what may happen. All else rejects the call, which becomes text again (`_reject`).
+- in TOOL_SECTION and PARAMETERS only white space and `BETWEEN_CALLS` may stand;
+- all else rejects the call, which becomes text again (`_reject`).
 
 Invariants, each of them tested for every format (tests/parsers/test_fuzz.py):
 
@@ -234,8 +232,7 @@ class LinearParser(StreamParser, Reader):
         lexer = self._lexer
         self._thoughts.finish(cut=cut)
         lexer.finish(cut=cut)
-        if self._key.end():
-            lexer.read_again()
+        self._key.finish()
         self._ends = True
         if self._state is State.HEADER:
             self._end_header(cut=cut)
@@ -268,7 +265,6 @@ class LinearParser(StreamParser, Reader):
         elif self._is_in_argument():
             self._report_cut()
         else:
-            shown.calls.end_without_call_end()
             self._call.leave(self._state, State.CONTENT)
             shown.complete_call()
 
@@ -292,17 +288,14 @@ class LinearParser(StreamParser, Reader):
             return kept
         if leads_to in CALL_STATES and self._thoughts.begin(marker, state):
             return 0
-        target = call.find_target(marker, state, leads_to)
-        if target is None:
+        if (target := call.find_target(marker, state, leads_to)) is None:
             return len(marker) - self.take_text(marker)
         if target is state and (state in VALUE_STATES or shown.is_doubled(marker)):
             shown.keep_doubled(marker)
             return 0
         self._keep_marker(marker, target, marker[: len(marker) - reused])
         opens = marker in self._table.call_starts
-        if shown.calls.open and (opens or target is State.NAME):
-            shown.calls.end_without_call_end()
-        entered = self._find_state(target) if call.leave(state, target, marker) else None
+        entered = call.find_state(target) if call.leave(state, target, marker) else None
         if entered is None or not call.completes_frame(entered, opens=opens):
             self._reject()
         else:
@@ -340,15 +333,6 @@ class LinearParser(StreamParser, Reader):
         self.enter(state)
         self._shown.show(text)
         return True
-
-    def _find_state(self, target: State | Jump) -> State:
-        """Return the state that a target leads to now."""
-        if target is Jump.BY_HEADER:
-            target = self._call.header_target
-            self._shown.messages.begin(target)
-            if target is State.CONTENT and not self._table.grammar.has_channels:
-                target = self._shown.state  # the header interrupts a text
-        return target if isinstance(target, State) else self._shown.resume_text()
 
     @override
     def enter(self, state: State) -> None:
@@ -401,27 +385,26 @@ class LinearParser(StreamParser, Reader):
             if not self._table.grammar.has_channels and not self._shown.keep_ignored(text):
                 self._reject()
                 return 0
-        elif self._shown.calls.open and self._call.opened in self._table.key_ends:
-            return self._begin_value(text)
-        elif self._shown.calls.open:
-            if not self._ends:
-                self._call.stray(text)
         else:
+            return self._take_between(text)
+        return len(text)
+
+    def _take_between(self, text: str) -> int:
+        """Take text where only markers may stand, or a value without its marker."""
+        if (space := self._call.find_value(text)) is not None:
+            if not space:
+                self.enter(State.VALUE)
+            return space
+        if not self._shown.calls.open:
             return self._skip(text)
+        if not self._ends:
+            self._call.stray(text)
         return len(text)
 
     @override
     def end_value(self) -> None:
         self._call.end_value()
         self.enter(State.PARAMETERS)
-
-    def _begin_value(self, text: str) -> int:
-        """Begin a value without its marker, after white space."""
-        space = skip_space(text, 0)
-        if not space:
-            self._shown.calls.drop_mark()
-            self.enter(State.VALUE)
-        return space
 
     def _collect(self, text: str) -> int:
         """Add to a name, key or header; reject the call if it cannot be one."""

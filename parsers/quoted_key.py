@@ -49,3 +49,8 @@ class QuotedKey:
         self._reader.follow(found)
         self._lexer.give_back(rest.removeprefix(found))
         return True
+
+    def finish(self) -> None:
+        """End the output: a key without its quote has ended."""
+        if self.end():
+            self._lexer.read_again()

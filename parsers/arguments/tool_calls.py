@@ -22,7 +22,6 @@ from .declared_functions import DeclaredFunctions
 from .json_text import escape_json
 
 
-
 @dataclass
 class CallSource:
     """The signs in a call's source that it is complete, or not.
