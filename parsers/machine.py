@@ -322,8 +322,7 @@ class LinearParser(StreamParser, Reader):
     def _end_header(self, more: str = "", *, cut: bool = False) -> bool:
         """Show the message that the header holds, whose own marker is missing; False if none.
 
-        more: as for `unended_message`. cut: the output ends here; a single word may be one of the
-        header's.
+        more: as for `unended_message`. cut: the output ends here, perhaps within the header.
         """
         message = self._call.unended_message(more)
         if message is None or (cut and len(message[1].split()) < 2):  # noqa: PLR2004 - words
