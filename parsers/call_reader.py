@@ -58,6 +58,10 @@ class CallReader:
         self._headers = table.headers
         between = self._format.states.get(State.PARAMETERS, {})
         self._has_own_end = State.TOOL_SECTION in between.values()
+        spelling = self._format.spelling
+        has_tags = spelling is not None and bool(spelling.parameters)
+        behind = spelling.call.rpartition("{arguments}")[2] if spelling and has_tags else ""
+        self._own_end = behind.lstrip()  # with the ends after it
         self._shown = shown
         self._frame_words = table.frame_words
         self._spelled = table.spelled
@@ -203,7 +207,9 @@ class CallReader:
 
     def _note_slip(self, state: State, target: State | Jump, marker: str) -> None:
         """Note a doubled mark between parameters, or a call without an end of its own."""
-        if self._shown.calls.open and (marker in self._ends_none or target is State.NAME):
+        begins = marker in self._ends_none or target is State.NAME
+        is_end = state is State.PARAMETERS and target in CALL_ENDS and bool(self._own_end)
+        if begins or (is_end and not self._own_end.startswith(marker)):
             self._shown.calls.end_without_call_end()
         is_last = state is State.PARAMETERS and self._has_own_end
         self._lacks_end = is_last and target in _ALL_ENDS
@@ -211,7 +217,6 @@ class CallReader:
             self._shown.calls.drop_mark()
         if is_last and target is Jump.RETURN:
             self._shown.calls.end_without_marker()
-            self._shown.calls.end_without_call_end()
 
     # The frame.
 
