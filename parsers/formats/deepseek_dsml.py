@@ -8,11 +8,12 @@ import re
 from ..format import Format, Jump, ReuseSuffix, Spelling, State
 from .fragments import think, variant
 
-# A parameter without its end marker ends where the next one begins.
+# A parameter without its end marker ends where the next one begins; in a value, other words may
+# begin like it.
 _VALUE_ENDS = {
     "</｜DSML｜parameter>": State.PARAMETERS,
-    "<｜DSML｜parameter": State.HEADER,
-    "\n<｜DSML｜parameter": State.HEADER,
+    "<｜DSML｜parameter ": State.HEADER,
+    "\n<｜DSML｜parameter ": State.HEADER,
 }
 
 
