@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TypeAlias
 
 from ..base.limits import MAX_MARKUP
 from .arguments.call_lists import CallListGrammar
@@ -11,10 +10,9 @@ from .arguments.incremental_grammar import IncrementalGrammar, Status, skip_spac
 from .arguments.json_calls import JsonCallGrammar
 from .arguments.marked_object import MarkedObject
 from .arguments.python_calls import PythonCallGrammar
-from .arguments.schema_value import JSON, NO_SCALARS, SCALARS, STRING, UNDECLARED, SchemaValue
+from .arguments.schema_value import JSON, STRING, UNDECLARED, SchemaValue
 from .arguments.tool_calls import ToolCallEmitter
 from .arguments.typed_json import TypedJson
-from .arguments.wrapped_arguments import WrappedArguments
 from .arguments.xml_elements import XmlElements
 from .compiled_format import CompiledFormat
 from .format import (
@@ -36,7 +34,6 @@ from .shown_text import ShownText
 # Targets of what ends a call that has no end of its own, where the format has one.
 _ALL_ENDS = (CALL_ENDS | {State.HEADER}) - {State.TOOL_SECTION}
 _KEYS = frozenset({State.KEY, State.HEADER})
-_Value: TypeAlias = SchemaValue | WrappedArguments
 
 
 class CallReader:
@@ -75,12 +72,12 @@ class CallReader:
         self._lacks_end = False  # whether the end of all calls ends the call
         self._named: tuple[str, str | None] | None = None  # the name and id, before the call starts
         # The value that the next key has ended, with its key, and the marker of the next one.
-        self._unended: tuple[str, _Value, str] | None = None
-        self._reopened: _Value | None = None  # the value whose beginning is doubled
+        self._unended: tuple[str, SchemaValue, str] | None = None
+        self._reopened: SchemaValue | None = None  # the value whose beginning is doubled
         self._value_key = ""
         self.collected = self.opened = ""
         self.unquoted_end = -1
-        self.value: _Value | None = None
+        self.value: SchemaValue | None = None
         self.grammar: IncrementalGrammar | None = None
         self.header_target: State | Jump = State.TOOL_SECTION
         self.declared_only = False
@@ -169,7 +166,7 @@ class CallReader:
         self._shown.calls.drop_mark()
         return True
 
-    def _end_value(self, state: State, value: _Value) -> None:
+    def _end_value(self, state: State, value: SchemaValue) -> None:
         if state is State.JSON and value.is_text:
             self._shown.calls.drop_mark()  # its quotes are missing
         value.finish()
@@ -411,33 +408,27 @@ def build_grammar(state: State, format_: Format, calls: ToolCallEmitter) -> Incr
 
 
 def find_schema(declared: ValueSchema, state: State, undeclared: str) -> ValueSchema:
-    """Return the schema of a value: the declared one, unless the model's type is among its own."""
-    if state is State.VALUE:
-        return declared if declared.declared else UNDECLARED[undeclared]
-    own = STRING if state is State.STRING else JSON
-    if not declared.declared:
-        return own
-    if "string" not in declared.kinds:
-        return declared
-    return NO_SCALARS if own is JSON and declared.kinds.isdisjoint(SCALARS) else own
+    """Return the schema of a value: the declared one, unless the syntax has types.
+
+    JSON keeps its type, and what is no JSON may be a declared string. A string is converted where
+    none is declared.
+    """
+    takes_string = declared.declared and "string" in declared.kinds
+    if state is State.JSON:
+        return UNDECLARED["json"] if takes_string else JSON
+    if takes_string and state is State.STRING:
+        return STRING
+    own = STRING if state is State.STRING else UNDECLARED[undeclared]
+    return declared if declared.declared else own
 
 
-def begin_value(
-    calls: ToolCallEmitter, format_: Format, state: State, key: str
-) -> SchemaValue | WrappedArguments:
+def begin_value(calls: ToolCallEmitter, format_: Format, state: State, key: str) -> SchemaValue:
     """Begin the value of the open call's parameter `key`.
 
     state: VALUE, STRING or JSON.
     """
-
-    def begin() -> SchemaValue:
-        declared = calls.schema.member(key)
-        schema = find_schema(declared, state, format_.undeclared_type)
-        calls.member(key)
-        quoted = state is State.JSON or format_.quotes_json
-        stop = calls.stops_repair
-        return SchemaValue(calls.arguments, stop, schema, format_.strip, quoted=quoted)
-
-    if key in format_.wrappers and not calls.schema.member(key).declared and not calls.has_members:
-        return WrappedArguments(calls, begin)
-    return begin()
+    declared = calls.schema.member(key)
+    schema = find_schema(declared, state, format_.undeclared_type)
+    calls.member(key)
+    quoted = state is State.JSON or format_.quotes_json
+    return SchemaValue(calls.arguments, calls.stops_repair, schema, format_.strip, quoted=quoted)

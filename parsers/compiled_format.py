@@ -28,7 +28,7 @@ from .format import (
     Target,
     target_state,
 )
-from .swallowed_markup import SwallowedCall, SwallowedMarkup
+from .swallowed_markup import SwallowedMarkup
 
 # A fence begins a line, after at most three spaces (CommonMark 0.31, 4.5).
 FENCE = "```"
@@ -137,12 +137,8 @@ class CompiledFormat:
         return frozenset(ends)
 
     @cached_property
-    def markup(self) -> SwallowedMarkup | SwallowedCall | None:
+    def markup(self) -> SwallowedMarkup | None:
         """Finds markers in values; None if values have ends of their own."""
-        if self.grammar.quotes:
-            # A marker that is a token is no text of a string.
-            is_text = not self.spelled.isdisjoint(self.markers.get(State.ARGUMENTS, {}))
-            return SwallowedCall(self.markers) if is_text else None
         reads_values = not (VALUE_STATES | _OPEN_GRAMMARS).isdisjoint(self.markers)
         tokens = frozenset(self.ids.values()) - self.spelled
         if not reads_values:
@@ -172,9 +168,10 @@ class CompiledFormat:
 
     @cached_property
     def frame_words(self) -> frozenset[str]:
-        """The words that the format writes around a call."""
+        """The words that the format writes around a call, with "0" for a counter of the name."""
         spelling = self.grammar.spelling
-        around = re.sub(r"\{\w+\}", " ", spelling.call) if spelling is not None else ""
+        around = spelling.call if spelling is not None else ""
+        around = re.sub(r"\{\w+\}", " ", re.sub(r"\{name\}\W\{index\}", " 0 ", around))
         return frozenset(re.findall(r"\w+", around))
 
     @property

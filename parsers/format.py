@@ -230,7 +230,6 @@ class Format:
     quotes_json: a VALUE that is a string, but looks like JSON, is written as a JSON string.
     undeclared_type: "string" or "json", for a VALUE without a declared schema.
     breaks_before_calls: the line breaks that chat templates write between text and a call.
-    wrappers: parameters that may hold all arguments if the function does not declare them.
     thinks_by_default: for formats with REASONING, whether the model reasons from the first token
         without a marker in its prompt.
     thinking_flags: chat_template_kwargs that enable reasoning, with their defaults in the
@@ -263,7 +262,6 @@ class Format:
     quotes_json: bool = False
     undeclared_type: str = "string"
     breaks_before_calls: int = 0
-    wrappers: tuple[str, ...] = ()
     thinks_by_default: bool = False
     thinking_flags: Mapping[str, bool] = field(default_factory=dict)
     prefix: str = ""

@@ -11,7 +11,6 @@ from typing import TypeAlias
 from ..base.limits import MAX_MARKUP, MAX_TOOL_NAME
 from .arguments.tool_calls import CallSource
 from .format import (
-    CALL_STATES,
     TEXT_STATES,
     VALUE_STATES,
     Format,
@@ -156,22 +155,6 @@ class SwallowedMarkup:
             or (ends_in_markup and not any(start in text[:-1] for start in self._starts))
             or self._has_key(text, names)
         )
-
-
-class SwallowedCall:
-    """Finds in the strings of one call its end and the next one's start: a mark is missing.
-
-    For formats with marks around strings. markers: by state, each marker's target.
-    """
-
-    def __init__(self, markers: Markers) -> None:
-        ends = find_markers(markers, (State.ARGUMENTS,), {*TEXT_STATES, Jump.RETURN})
-        starts = find_markers(markers, (State.CONTENT,), CALL_STATES)
-        self._between = re.compile(rf"(?:{_any(ends)})(?:\s|\\n)*(?:{_any(starts)})")
-
-    def is_in(self, arguments: str, *_: object, **__: object) -> bool:
-        """Whether `arguments`, as JSON, have swallowed a call."""
-        return self._between.search(arguments) is not None
 
 
 def _hide(text: str, markers: Iterable[str], shown: Collection[str]) -> str:

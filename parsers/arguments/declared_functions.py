@@ -8,11 +8,12 @@ from collections.abc import Collection, Iterator, Mapping
 from ...base.json_types import JsonObject
 from ..schema import FunctionSchema
 
-# A sign that a parameter's key holds a piece of the markup around it; beside declared keys, more.
-_MARKUP = re.compile("[<>=\"'\n]")
-_PUNCTUATION = re.compile(r"[,:;|(){}\[\]]|\A\s|\s\Z")
+# A piece of the tag around a key.
+_FRAME = re.compile("<[^<>]*>|[\"'=<>]")
 # The name of a function that is not declared. A bare number is a call's counter.
 _NAME = re.compile(r"(?!\d+\Z)\w(?:[\w.:/$\-]*\w)?")
+_COUNTER = re.compile(r"\d+")
+_MARKS = ".:/-"
 
 
 class DeclaredFunctions:
@@ -56,29 +57,30 @@ class DeclaredFunctions:
     def may_be_name(self, name: str, frame_words: Collection[str] = ()) -> bool:
         """Whether a function may have this name: it is declared, or looks like one.
 
-        A declared name with more at one end of it does not, nor do `frame_words`, the words that
-        the format itself writes around a call.
+        frame_words: of the format, around a call, with "0" for a counter beside the name. None of
+        them is a name, alone or at an end of a declared one; nor is that with its own parameter.
         """
         if not self._checks or not self._parameters or name in self:
             return True
-        looks_like_one = name not in frame_words and _NAME.fullmatch(name) is not None
-        return looks_like_one and not any(
-            known and (name.startswith(known) or name.endswith(known)) for known in self
+        if name in frame_words or _NAME.fullmatch(name) is None:
+            return False
+        return not frame_words or not any(
+            _COUNTER.sub("0", word) in frame_words or word in self.keys(known)
+            for known in self
+            if known
+            for word in _find_rests(name, known)
         )
 
-    def may_be_key(self, name: str, key: str, frame_keys: Collection[str] = ()) -> bool:
-        """Whether a parameter may have this key: it is declared, or may be and has no markup.
+    def has_frame(self, name: str, key: str) -> bool:
+        """Whether a key in a tag is a declared one with pieces of the tag, which is a slip."""
+        declared = self.keys(name)
+        bare = _FRAME.sub("", key).strip()
+        return self._checks and key not in declared and bare in declared and bare != key.strip()
 
-        frame_keys: of the object around the arguments: beside declared keys, one is markup.
-        """
-        schema, declared = self._parameters.get(name, {}), self.keys(name)
-        if not self._checks or key in declared:
-            return True
-        if not self._parameters or self.schema(name).root.has_property(key):
-            return True  # nothing is known, or it is of a part: `allOf`, a reference
-        if not key or _MARKUP.search(key) is not None:
-            return self.schema(name).member(key).declared
-        if not declared or "patternProperties" in schema:
-            return True
-        is_markup = key in frame_keys or _PUNCTUATION.search(key) is not None
-        return schema.get("additionalProperties") is not False and not is_markup
+
+def _find_rests(name: str, known: str) -> Iterator[str]:
+    """Yield the word that `name` has beside `known` if one of its ends is that."""
+    if name.startswith(known):
+        yield name.removeprefix(known).strip(_MARKS)
+    if name.endswith(known):
+        yield name.removesuffix(known).strip(_MARKS)

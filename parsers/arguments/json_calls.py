@@ -117,6 +117,7 @@ class JsonCallGrammar(OuterGrammar):
         if is_value_open := self._state == self._in_value:
             self._value.close()
             self._take_value()
+        self._lack_brace()
         if self._depth and self._begun and self._value.ends_with("}]"):
             # The missing bracket may be the one in the string.
             self._calls.malformed("invalid_json")
@@ -192,7 +193,8 @@ class JsonCallGrammar(OuterGrammar):
                 self._end_call()
                 self._state = self._between
             return position + 1
-        if char == "{" and self._begun:  # the next call's: the last brace of this one is missing
+        if char == "{" and self._begun:  # the next call's
+            self._lack_brace()
             self._end_call()
             self._state = self._between
             return position
@@ -207,6 +209,11 @@ class JsonCallGrammar(OuterGrammar):
         else:
             self._begin_key()
         return position
+
+    def _lack_brace(self) -> None:
+        """Note that the last brace of an open call is missing."""
+        if self._depth and self._begun and isinstance(self._value, TypedJson):
+            self._value.end_without_bracket()
 
     def _begin_key(self) -> None:
         if not self._keys.name_is_key:
@@ -229,15 +236,19 @@ class JsonCallGrammar(OuterGrammar):
 
     def _colon(self, text: str, position: int) -> int:
         char = text[position]
-        if char in _SPACE or char == ":":
+        if char in _SPACE:
             self._count(1)
             return position + 1
-        self._state = self._member if char in ",}" else self._member_value
+        checks = self._calls.stops_repair is not None and not self._keys.name_is_key
+        if char != ":" and checks and _KEY.fullmatch(self._key) is None:
+            self._leave_open(f'"{escape_json(self._key)}"')
+        else:
+            self._state = self._member if char in ",}" else self._member_value
         return position
 
     def _member_value(self, text: str, position: int) -> int:
         char, keys = text[position], self._keys
-        if char in _SPACE:
+        if char in _SPACE or char == ":":  # the colon was doubled
             self._count(1)
             return position + 1
         if self._key in keys.inside and char == "{":
@@ -275,7 +286,8 @@ class JsonCallGrammar(OuterGrammar):
             declared = self._calls.functions.keys(self._name)
             members = lacks_brace(text, position, declared.__contains__, final=self._final)
         if members is None and is_string:
-            inside = _JsonInString(self._new_arguments(), self._stray)
+            value = self._new_arguments()
+            inside = _JsonInString(value, self._stray, lambda: value.started and value.stop())
             self._begin_value(inside, inside.finish)
         elif members != WAITS:
             self._begin_value(self._arguments, self._skip)
@@ -306,8 +318,7 @@ class JsonCallGrammar(OuterGrammar):
         if self._name is None:
             stop = self._stop_repair if self._calls.stops_repair else None
             return JsonRepairer(self._arguments, malformed=stop)
-        frame_keys = () if self._keys.name_is_key else self._keys.arguments
-        return TypedJson(self._calls, self._arguments, frame_keys=frame_keys)
+        return TypedJson(self._calls, self._arguments)
 
     def _stop_repair(self, kind: Malformation) -> None:
         """Leave a call open whose arguments are no JSON; without a name it is no call."""
@@ -330,9 +341,6 @@ class JsonCallGrammar(OuterGrammar):
     def _take_key(self) -> None:
         self._key = str(self._take_word())
         self._state = self._colon
-        checks = self._calls.stops_repair is not None and not self._keys.name_is_key
-        if checks and _KEY.fullmatch(self._key) is None:
-            self._leave_open(f'"{escape_json(self._key)}"')
 
     def _may_hold_arguments(self, char: str) -> bool:
         """Whether a member that calls do not have holds what should be the arguments."""
@@ -429,12 +437,14 @@ class _JsonInString:
     """Reads arguments that the model wrote as a JSON string that contains JSON.
 
     Takes the pieces of the JSON string and writes the value inside it; `stray` takes what follows
-    that value. Holds back half of a surrogate pair, and what `JsonRepairer` holds back.
+    that value. cut: is called if the string ends within it. Holds back half of a surrogate pair,
+    and what `JsonRepairer` holds back.
     """
 
-    def __init__(self, value: JsonRepairer, stray: WriteJson) -> None:
+    def __init__(self, value: JsonRepairer, stray: WriteJson, cut: Callable[[], object]) -> None:
         self._value = value
         self._stray = stray
+        self._cut = cut
         self._held = ""
         self._surrogate = ""
 
@@ -462,6 +472,8 @@ class _JsonInString:
         """Write what is held back: the string has ended."""
         if not self._has_ended:
             self._value.read(self._held, final=True)
+        if not self._has_ended:
+            self._cut()
             self._value.close()
 
 

@@ -265,13 +265,9 @@ class JsonRepairer(IncrementalGrammar):
             return unquoted
         if text[end : end + 1] in _QUOTES and word in _STRING_PREFIXES:
             return self._begin_string(text[end], end)
-        self._emit(f'"{escape_json(word)}"' if self._in_key else self._word_to_json(word))
+        self._emit(f'"{escape_json(word)}"' if self._in_key else word_to_json(word))
         self._end_value()
         return end
-
-    def _word_to_json(self, word: str) -> str:
-        """Return the JSON of a value's word."""
-        return word_to_json(word)
 
     def _lacks_quote(self, text: str, position: int, end: int) -> int | None:
         """Begin a string without its first quote, whose first word ends at `end`.

@@ -56,8 +56,6 @@ class MarkedObject(TypedJson):
     def close(self) -> None:
         if self._state == self._after_mark:
             self._end_marked()
-        if self._calls.has_swallowed_markup():
-            self._closers.clear()
         super().close()
 
     @override
@@ -111,20 +109,6 @@ class MarkedObject(TypedJson):
         else:
             self._end_string()
         self._has_half_pair = False
-
-    @override
-    def _value(self, text: str, position: int) -> int:
-        if not self._closers:
-            self._calls.search_markup()
-        return super()._value(text, position)
-
-    @override
-    def _end_bracket(self, position: int) -> int:
-        if len(self._closers) == 1 and self._calls.has_swallowed_markup():
-            self._closers.clear()  # the call stays open, without this brace
-            self._end_value()
-            return position + 1
-        return super()._end_bracket(position)
 
     @override
     def _word(self, text: str, position: int) -> int:

@@ -175,7 +175,7 @@ class PythonCallGrammar(OuterGrammar):
         return position
 
     def _begin_argument(self, name: str, *, positional: bool = False) -> None:
-        self._calls.member(name)
+        self._calls.member(name, is_literal=True)
         self._position += 1
         calls = self._calls
         names = list(self._calls.functions.keys(self._calls.name))

@@ -292,7 +292,8 @@ class PythonValue(JsonRepairer):
 
     def _end_word(self) -> None:
         word = word_to_json("".join(self._last_word.split()))  # a sign may stand apart
-        word = word if self._closers else retype(word, self._schema)
+        if word[0] == '"' and not self._closers:
+            word = retype(word, self._schema)
         self._space = ""
         self._emit(f'"{word}"' if self._in_key and word[0] != '"' else word)
         self._end_value()

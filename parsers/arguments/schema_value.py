@@ -24,9 +24,6 @@ _KEYWORDS = {"null": ("null", "none"), "boolean": ("true", "false")}
 STRING = declare("string")
 # Any type, for values that the model marks as not being strings.
 JSON = declare(*(JSON_TYPES - {"string"}))
-# JSON for a string: a number or boolean is its text.
-SCALARS = frozenset({"boolean", "integer", "number"})
-NO_SCALARS = declare(*(JSON_TYPES - SCALARS))
 # The schema of an undeclared parameter, by `Format.undeclared_type`.
 UNDECLARED = {"string": STRING, "json": declare(*JSON_TYPES)}
 

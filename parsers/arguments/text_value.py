@@ -8,7 +8,7 @@ all formats. The value is the first of these readings that the schema accepts:
 2. the text as a Python literal: `None`, `True`, `{'a': 1}`;
 3. the text as a string;
 4. a likely intention: the string without surrounding white space or quotes, `TRUE`, `007`, `+5`,
-   1 for true, malformed JSON.
+   1 for true. What is not whole is not completed.
 
 So for a union of a string with another type, the other type wins if the text is one of its values
 (as in vllm 0.31 tool_parsers/utils.py), while "007" and "[INFO] up" remain strings. If the schema
@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...base.limits import MAX_WORD
+from ..events import Malformation
 from ..schema import ValueSchema, json_type
 from ..schema_validation import accepts
 from .incremental_grammar import Status
@@ -38,8 +39,6 @@ _LOOSE_WORDS: dict[str, bool | None] = {"": None, "null": None, "none": None} | 
     "1": True,
     "0": False,
 }
-_SCALARS = {'"': frozenset({"string"})} | dict.fromkeys("tf", frozenset({"boolean"}))
-_NUMBERS = frozenset({"integer", "number"})
 _DECIMAL = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,9}))?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Approximately: an object, list or tuple of Python's and JSON's literals.
@@ -80,20 +79,16 @@ def text_to_json(text: str, schema: ValueSchema, *, quoted: bool = False) -> str
     return readings[0].json
 
 
-def retype(value: str, schema: ValueSchema) -> str:
-    """Return the JSON of a string, number or boolean, as the type that `schema` asks for.
+def retype(string: str, schema: ValueSchema) -> str:
+    """Return the JSON of a string, as the type that `schema` asks for.
 
-    One whose type the schema does not allow is read as its text, if that makes it valid: "42" for
-    an integer is 42, 42 for a string is "42". null is null.
+    Where the schema allows no string, it is read as its text, if that makes it valid: "42" for an
+    integer is 42.
     """
-    if not schema.declared or value == "null":
-        return value
-    kinds = _SCALARS.get(value[0], _NUMBERS)
-    if not kinds.isdisjoint(schema.kinds):
-        return value
-    is_string = value[0] == '"'
-    typed = text_to_json(str(json.loads(value)) if is_string else value, schema)
-    return typed if json_type(json.loads(typed)) in schema.kinds else value
+    if not schema.declared or "string" in schema.kinds:
+        return string
+    typed = text_to_json(str(json.loads(string)), schema)
+    return typed if json_type(json.loads(typed)) in schema.kinds else string
 
 
 def _read(text: str, kinds: frozenset[str], *, quoted: bool) -> Iterator[_Reading]:
@@ -124,7 +119,7 @@ def _read_literal(word: str, kinds: frozenset[str]) -> Iterator[_Reading]:
     elif word in _PYTHON_WORDS:
         yield _write(_PYTHON_WORDS[word])
     elif _CONTAINER.fullmatch(word):
-        yield from _repair(word, whole=True)
+        yield from _read_container(word)
 
 
 def _read_number(match: re.Match[str], kinds: frozenset[str]) -> Iterator[_Reading]:
@@ -159,8 +154,6 @@ def _read_loosely(word: str) -> Iterator[_Reading]:
         yield from _read_loose_number(word)
     if (lower := word.lower()) in _LOOSE_WORDS:
         yield _write(_LOOSE_WORDS[lower])
-    if word[:1] in ("{", "[", "("):
-        yield from _repair(word, whole=False)
 
 
 def _read_loose_number(word: str) -> Iterator[_Reading]:
@@ -194,24 +187,13 @@ def _refuse(text: str) -> float:
     raise ValueError(text)
 
 
-def _repair(word: str, *, whole: bool) -> Iterator[_Reading]:
-    """Yield the object or array of a text that is close to JSON.
-
-    whole: only if nothing is missing and nothing follows.
-    """
+def _read_container(word: str) -> Iterator[_Reading]:
+    """Yield the object or array of a text in Python's syntax; nothing may be missing or follow."""
     pieces: list[str] = []
-    repairer = JsonRepairer(pieces.append)
-    position = repairer.read(word, final=True)
-    if whole and (repairer.status is not Status.DONE or word[position:]):
-        return
-    while repairer.status is Status.UNEXPECTED:
-        repairer.take_unexpected(word[position])
-        position = repairer.read(word, position + 1, final=True)
-    if word[position:].strip():
-        return  # it would be lost
-    if repairer.status is not Status.DONE:
-        repairer.close()
-    decoded = _decode("".join(pieces))
+    slips: list[Malformation] = []
+    repairer = JsonRepairer(pieces.append, malformed=slips.append)
+    is_whole = repairer.read(word, final=True) == len(word) and repairer.status is Status.DONE
+    decoded = _decode("".join(pieces)) if is_whole and not slips else None
     if decoded is not None:
         yield decoded
 

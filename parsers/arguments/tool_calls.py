@@ -31,6 +31,7 @@ class CallSource:
     lacks_call_end: so is the call's own.
     lacking_quote: the second quote that a key lacks.
     stray: marks between the parameters. shows_stray: text between these went out.
+    has_literals: the values are literals, with ends of their own.
     """
 
     keys: set[str] = field(default_factory=set)
@@ -41,6 +42,7 @@ class CallSource:
     lacking_quote: str = ""
     stray: str = ""
     shows_stray: bool = False
+    has_literals: bool = False
 
 
 FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, CallSource, bool], bool]
@@ -85,11 +87,6 @@ class ToolCallEmitter:
         """The parameters' schema of the last call."""
         return self.functions.schema(self.name)
 
-    @property
-    def has_members(self) -> bool:
-        """Whether the last call has a parameter already."""
-        return bool(self._source.keys)
-
     def start(self, name: str, call_id: str | None = None) -> None:
         """Begin a call, after ending an open one."""
         self.end()
@@ -115,15 +112,18 @@ class ToolCallEmitter:
                 self._room -= self._written.write(text)
             self.events.append(ToolCallArguments(self.index, text))
 
-    def member(self, key: str) -> None:
+    def member(self, key: str, *, is_literal: bool = False) -> None:
         """Begin the next member of the arguments' object; `arguments` adds its value.
 
-        A key that only a slip explains leaves the call open, and so does a second one: a client
-        would have but one of the values.
+        is_literal: the value has an end of its own, so it swallows markup only by a slip.
+
+        One that comes a second time leaves the call open, since a client would have but one of the
+        values; and so does a declared one with pieces of its tag.
         """
         self.drop_stray()
+        self._source.has_literals = is_literal
         keys = self._source.keys
-        if key in keys or not self.functions.may_be_key(self.name, key):
+        if key in keys or self.functions.has_frame(self.name, key):
             self.malformed("invalid_key")
         if not keys:
             self.search_markup()  # not in an object written whole, which has ends of its own
@@ -204,6 +204,8 @@ class ToolCallEmitter:
         if self._markup is None or not self._has_arguments or self._room <= 0:
             return False
         written, source, functions = self._written.getvalue(), self._source, self.functions
+        if source.has_literals and not source.lacks_end:
+            return False
         names = {*functions, *functions.keys(self.name)}
         lacks_key = not source.keys.issuperset(functions.required(self.name))
         return self._markup(written, names, self.schema, source, lacks_key)
@@ -230,4 +232,6 @@ class ToolCallEmitter:
         is_whole = self._has_arguments and not keys  # they were written as one object
         if source.lacks_mark and not is_whole and set(functions.required(self.name)) - keys:
             return "missing_parameter"
+        if source.lacking_quote and not keys.issubset(functions.keys(self.name)):
+            return "invalid_key"
         return "swallowed_markup" if self.has_swallowed_markup() else None

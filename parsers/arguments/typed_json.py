@@ -1,28 +1,26 @@
-"""JSON arguments whose values have the declared types: `{"n": "5"}` for an integer is 5."""
+"""JSON arguments whose strings have the declared types: `{"n": "5"}` for an integer is 5."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 
 from typing_extensions import override
 
 from ...base.limits import MAX_HELD_STRING
 from ..events import Malformation
 from ..schema import ValueSchema
-from .incremental_grammar import skip_space
 from .json_repair import JsonRepairer
-from .json_text import WriteJson, word_to_json
+from .json_text import WriteJson
 from .object_keys import read_key
 from .text_value import retype
 from .tool_calls import ToolCallEmitter
 
 
 class TypedJson(JsonRepairer):
-    """Writes an object of arguments; converts scalars where the schema requires another type.
+    """Writes an object of arguments; converts strings where the schema requires another type.
 
     calls: the call, with its declared schema. write: takes the pieces of JSON text.
-    quotes: as for `JsonRepairer`. frame_keys: as for `DeclaredFunctions.may_be_key`.
+    quotes: as for `JsonRepairer`.
 
     Holds back such a string (at most `MAX_HELD_STRING` characters), and what `JsonRepairer` does.
     """
@@ -32,14 +30,13 @@ class TypedJson(JsonRepairer):
         calls: ToolCallEmitter,
         write: WriteJson,
         quotes: tuple[str, ...] = (),
-        frame_keys: Collection[str] = (),
     ) -> None:
         super().__init__(write, quotes, calls.stops_repair)
         self._calls = calls
-        self._frame_keys = frame_keys
         self._write_through = write
         self._schemas: list[ValueSchema | None] = []  # of the open brackets; None for the root
         self._last_key = ""
+        self._lacking: set[str] | None = None  # the missing required parameters, from the first key
         self._text: list[str] = []  # of the key, or of a held-back string
         self._text_length = 0
         self._holds = False
@@ -73,9 +70,16 @@ class TypedJson(JsonRepairer):
         key, end, is_plain = found
         if key:
             self._emit(text[position:end] if is_plain else f'"{key}":')
-            self._last_key = key
+            self._note_key(key)
             self._state = self._value
         return end
+
+    def _note_key(self, key: str) -> None:
+        self._last_key = key
+        if len(self._closers) == 1:
+            if self._lacking is None:
+                self._lacking = self._required
+            self._lacking.discard(key)
 
     def _declares(self, key: str) -> bool:
         """Whether the schema of the open object names `key`."""
@@ -92,10 +96,18 @@ class TypedJson(JsonRepairer):
 
     @override
     def close(self) -> None:
-        is_empty = self._closers == ["}"] and self._state in (self._opened, self._key)
-        if is_empty and not self._last_key and self._calls.functions.required(self._calls.name):
-            self.stop("missing_parameter")  # nothing of the model's ends the object
+        if self._closers:  # nothing of the model's ends the object
+            self.end_without_bracket()
         super().close()
+
+    def end_without_bracket(self) -> None:
+        """Stop if required parameters are missing: a bracket is, too, and they may be elsewhere."""
+        if self._required if self._lacking is None else self._lacking:
+            self.stop("missing_parameter")
+
+    @property
+    def _required(self) -> set[str]:
+        return set(self._calls.functions.required(self._calls.name))
 
     @override
     def _emit(self, piece: str) -> None:
@@ -114,25 +126,12 @@ class TypedJson(JsonRepairer):
         return super()._begin_string(quote, position)
 
     @override
-    def _word_to_json(self, word: str) -> str:
-        value = word_to_json(word)
-        return retype(value, self._find_schema()) if self._closers else value
-
-    @override
     def stop(self, kind: Malformation = "invalid_json") -> bool:
         if self._malformed is not None and self._write != self._write_through:
             if self._holds:
                 self._write_held("".join(self._text))
             self._write = self._write_through
         return super().stop(kind)
-
-    def _bad_key(self, text: str, position: int) -> int:
-        """Drop the colon after a key that only a slip explains, so that no JSON comes of it."""
-        end = skip_space(text, position)
-        if end < len(text):
-            self._state = self._as_written
-            end += text[end] in ":="
-        return end
 
     def _note(self, piece: str) -> None:
         self._text.append(piece)
@@ -153,13 +152,7 @@ class TypedJson(JsonRepairer):
     def _end_value(self) -> None:
         if self._in_key:
             self._write = self._write_through
-            self._last_key = str(json.loads("".join(self._text)))
-            calls = self._calls
-            may_be_key = calls.functions.may_be_key(calls.name, self._last_key, self._frame_keys)
-            if len(self._closers) == 1 and not may_be_key:
-                self.stop("invalid_key")
-                self._state = self._bad_key
-                return
+            self._note_key(str(json.loads("".join(self._text))))
         elif self._holds:
             self._write_held(retype("".join(self._text), self._find_schema()))
         super()._end_value()

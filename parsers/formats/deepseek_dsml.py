@@ -57,12 +57,14 @@ DEEPSEEK_V32 = Format(
         (re.compile(r'\bname="(?P<key>[^"]*)"\W*\bstring\W*true\W*\Z'), State.STRING),
         # The models sometimes omit the attribute.
         (
-            re.compile(r'\bname="(?P<key>[^"]*)"\W*(?:\bstring\b[^<>]*)?(?:\bfalse|(?<![\w=]))\Z'),
+            re.compile(
+                r'\bname="(?P<key>[^"]*)"(?:\W*\bstring\b(?:(?!true)[^<>])*)?'
+                r"\s*(?:(?<=\bfalse)|(?<![\w=]))\Z"
+            ),
             State.JSON,
         ),
     ),
     strip="",
-    wrappers=("arguments", "input"),
     confused=("function_calls", "tool_calls", "tool-calls", "toolcalls", "calls", "tool"),
     breaks_before_calls=2,
     source="deepseek-ai/DeepSeek-V3.2 encoding/encoding_dsv32.py; vllm 0.31 parser/deepseek_v32.py",

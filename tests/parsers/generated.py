@@ -106,7 +106,7 @@ def answers(draw: st.DrawFn, name: str) -> Answer:
         _replace(reasoning, texts),
         content,
         _replace(calls, texts),
-        tuple(_tokenize(output, ids, texts)),
+        tuple(tokenize(output, ids, texts)),
         (*TOOLS, *(_declare(number, drawn) for number, drawn in enumerate(schemas))),
         tuple(ids.items()),
     )
@@ -174,7 +174,7 @@ def _stand_in(token_id: int) -> str:
     return chr(FIRST_STAND_IN + token_id)
 
 
-def _tokenize(output: str, ids: dict[str, int], texts: dict[str, str]) -> list[Token]:
+def tokenize(output: str, ids: dict[str, int], texts: dict[str, str]) -> list[Token]:
     """Return the output's tokens: markers, words, and single characters."""
     split = re.split(f"({'|'.join(map(re.escape, ids))})", output) if ids else [output]
     return [

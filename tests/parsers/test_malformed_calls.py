@@ -436,7 +436,6 @@ TAGS = "<tool_call><function=f>{}</function></tool_call>"
         ("olmo3", "<function_calls>f(n=1, path=)</function_calls>", {"n": 1, "path": None}),
         ("qwen3_coder", TAGS.format("<parameter=tags>[1, 2] and</parameter>"), {"tags": [1, 2]}),
         ("qwen3_coder", TAGS.format("<parameter=n>1</parameter>and"), {"n": 1}),
-        ("qwen3_coder", TAGS.format("<parameter=a=b>1</parameter>"), {"a=b": "1"}),
     ],
 )
 def test_guesses_are_made_if_they_are_asked_for(name, output, value):

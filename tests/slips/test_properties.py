@@ -34,10 +34,9 @@ ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 TAG = re.compile(r"</?[\w:.|-]+>|<\|")
 
 
-# A string between its marks may hold anything but a call's end with the next one's start.
+# A string between its marks may hold anything.
 MARKED = {"functiongemma", "gemma4"}
 FRAME_WORDS = {"function", "functions"}
-NEXT_CALL = re.compile(r"<(?:tool_call\||end_function_call)>\s*<(?:\||start_function_)(?=\w)")
 
 
 def draw_output(data: st.DataObject, family: Family, slips: int) -> str:
@@ -99,7 +98,6 @@ def check(events: Sequence[Event], output: str, *, slips: int, is_strict: bool) 
         if arguments is None or index in shown.still_open:
             continue
         assert name in DECLARED or (slips > 1 and name not in FRAME_WORDS)
-        assert not NEXT_CALL.search(sent)
         if not is_strict:
             continue
         assert set(arguments) <= set(DECLARED.get(name, arguments))
@@ -176,8 +174,13 @@ HAS_CALL_OBJECTS = [
 @pytest.mark.parametrize("family", HAS_CALL_OBJECTS, ids=lambda family: family.name)
 @pytest.mark.parametrize("key", ["arguments", "parameters"])
 @pytest.mark.parametrize("missing", ["", "}"])
-def test_a_call_object_as_arguments_is_open(family: Family, key: str, missing: str) -> None:
-    """Its head is doubled: neither the outer nor the inner object is the call."""
+def test_a_call_object_as_arguments_is_open_only_without_a_brace(
+    family: Family, key: str, missing: str
+) -> None:
+    """Without it the head may be doubled: then neither the outer nor the inner object is the call.
+
+    Whole, it is JSON, and the client judges what it was meant to be.
+    """
     inner = {"name": "remove", key: {"path": "alpha"}}
     output = write(family, [("remove", inner)]).replace("}}}", "}}}"[len(missing) :])
     parsers = find_parsers("ours", family)
@@ -185,7 +188,10 @@ def test_a_call_object_as_arguments_is_open(family: Family, key: str, missing: s
     for events in (read(parsers, family, output), read_text(family, output, 3)):
         shown = read_shown(events)
         complete = {index for index, text in enumerate(shown.arguments) if read_object(text)}
-        assert complete <= shown.still_open
+        if missing:
+            assert complete <= shown.still_open
+        else:
+            assert (complete - shown.still_open, json.loads(shown.arguments[0])) == ({0}, inner)
         assert "alpha" in " ".join([shown.text, *shown.arguments])
 
 

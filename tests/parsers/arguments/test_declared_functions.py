@@ -21,10 +21,9 @@ def test_required_parameters_are_checked(checks: bool, required: list[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "taken"), [("f", True), ("other", True), ("3d", True), ("3", False), ("f3", False)]
+    ("name", "taken"), [("f", True), ("other", True), ("3d", True), ("3", False), ("f3", True)]
 )
 def test_a_counter_is_no_function(name: str, taken: bool) -> None:
-    """Nor is a declared name with more behind it."""
     assert DeclaredFunctions({"f": SCHEMA}, checks=True).may_be_name(name) is taken
     assert DeclaredFunctions({}, checks=True).may_be_name(name), "without tools nothing is known"
 
@@ -37,13 +36,24 @@ def test_a_word_of_the_format_is_no_function(name: str, taken: bool) -> None:
     assert DeclaredFunctions({"f": SCHEMA}, checks=False).may_be_name(name, words)
 
 
-@pytest.mark.parametrize(("key", "taken"), [("a", True), ("b", True), ("b=1", False)])
-def test_a_key_with_markup_is_none(key: str, taken: bool) -> None:
-    assert DeclaredFunctions({"f": SCHEMA}, checks=True).may_be_key("f", key) is taken
-    assert DeclaredFunctions({"f": SCHEMA}, checks=False).may_be_key("f", key)
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [("functionssearch", False), ("functions.search", False), ("search:0", False),
+     ("search12", False), ("searchquery", False), ("search_files", True), ("search_2", True),
+     ("research", True), ("search.query_all", True)],
+)  # fmt: skip
+def test_only_words_of_the_frame_beside_a_declared_name_are_a_slip(name: str, taken: bool) -> None:
+    schema = {"properties": {"query": {"type": "string"}}}
+    functions = DeclaredFunctions({"search": schema}, checks=True)
+    assert functions.may_be_name(name, {"functions", "0"}) is taken
+    assert functions.may_be_name(name), "in JSON and Python a name has ends of its own"
 
 
-def test_a_key_of_the_object_around_arguments_is_none() -> None:
-    functions = DeclaredFunctions({"f": SCHEMA, "g": {}}, checks=True)
-    assert [functions.may_be_key("f", key, {"a", "x"}) for key in "axb"] == [True, False, True]
-    assert functions.may_be_key("g", "x", {"x"}), "nothing is declared"
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [('"a', True), ('="a', True), ("a>", True), ("<tool_sep>a", True), ("a", False), (" a", False),
+     ('"b', False), ("", False), ("=", False), ("ab=", False)],
+)  # fmt: skip
+def test_a_declared_key_with_pieces_of_its_tag_is_a_slip(key: str, expected: bool) -> None:
+    assert DeclaredFunctions({"f": SCHEMA}, checks=True).has_frame("f", key) is expected
+    assert not DeclaredFunctions({"f": SCHEMA}, checks=False).has_frame("f", key)

@@ -20,6 +20,15 @@ MENDED = [
     '"path" true,',
     "'path': 1,",
 ]
+# JSON, whatever is known: the string goes on to its own end.
+WHOLE = [
+    '"path: ": 5',
+    '"path:": 5',
+    '"path:" : 5',
+    '"path: \\": 1": 5',
+    '"path: 1, "  :5',
+    '"path: ' + "x" * 200,
+]
 # The value begins after the key's own quote.
 MOVED = ['"path:" "x"', '"path:" 5}', '"path:"{"a"']
 OTHER = [
@@ -37,7 +46,7 @@ OTHER = [
 
 @pytest.mark.parametrize("text", PLAIN + MENDED)
 def test_a_known_key_is_read(text: str) -> None:
-    found = read_key(text, 0, KNOWN, final=False)
+    found = read_key(text, 0, KNOWN, final=True)
     assert found is not None
     key, end, is_plain = found
     assert key == "path"
@@ -52,12 +61,12 @@ def test_a_quote_behind_the_colon_is_the_keys_own(text: str) -> None:
     assert text[found[1] :].lstrip() in {'"x"', "5}", '{"a"'}
 
 
-@pytest.mark.parametrize("text", OTHER)
+@pytest.mark.parametrize("text", OTHER + WHOLE)
 def test_other_text_is_left(text: str) -> None:
     assert read_key(text, 0, KNOWN, final=False) is None
 
 
-@pytest.mark.parametrize("text", [*PLAIN, *MENDED, *MOVED, *OTHER])
+@pytest.mark.parametrize("text", [*PLAIN, *MENDED, *MOVED, *OTHER, *WHOLE])
 def test_a_beginning_waits_or_is_read_alike(text: str) -> None:
     whole = read_key(text, 0, KNOWN, final=False)
     for end in range(len(text)):

@@ -78,8 +78,11 @@ CASES: list[tuple[Any, str, Any]] = [
     ({"type": ["integer", "null"]}, "", None),
     ({"enum": ["auto", "on"]}, ' "auto"', "auto"),
     ({"enum": ["auto", "on"]}, " on", "on"),
-    ({"type": "array"}, "[1, 2", [1, 2]),
-    ({"type": "object"}, "{a: 1}", {"a": 1}),
+    ({"type": "array"}, "[1, 2", "[1, 2"),
+    ({"type": "object"}, "{a: 1}", "{a: 1}"),
+    ({"type": "object"}, '{"a": }', '{"a": }'),
+    ({"type": "object"}, '{"a": 1, "b"}', '{"a": 1, "b"}'),
+    ({"type": "object"}, '{"a": "rm -rf /tmp', '{"a": "rm -rf /tmp'),
     # What is not declared.
     ({"type": "integer"}, "null", None),
     ({"type": "number"}, "None", None),
