@@ -50,6 +50,8 @@ _CALL_BODIES = CALL_STATES - {State.TOOL_SECTION, State.NAME} | {State.PARAMETER
 _DOUBLED: frozenset[State] = frozenset(CALL_STATES | {State.PARAMETERS})
 # Text that goes on after calls.
 _AFTER_CALLS = frozenset({State.CONTENT, State.REASONING})
+# Where an answer goes on after its reasoning.
+_ANSWER = frozenset({State.START, State.CONTENT})
 # Text for the client in any request.
 _SHOWN = TEXT_STATES | {Jump.RETURN}
 Markers = dict[State, dict[str, Target]]
@@ -85,6 +87,8 @@ class CompiledFormat:
     alone: tokens that must be fed one at a time.
     counted: states in which a marker found in text may begin or end reasoning, so reasoning
         tokens can be counted only if tokens come one at a time.
+    unread: the markers of the tool format's reasoning if that is not read: text, also where the
+        tokenizer hides them.
     """
 
     formats: tuple[Format, ...]
@@ -99,6 +103,7 @@ class CompiledFormat:
     spelled: frozenset[str]
     alone: frozenset[int]
     counted: frozenset[State]
+    unread: frozenset[str]
 
     def find_exits(self, state: State) -> dict[str, State | Jump]:
         """Return the markers that lead out of `state`, with their targets."""
@@ -111,7 +116,7 @@ class CompiledFormat:
     @cached_property
     def thought_ends(self) -> frozenset[str]:
         """The markers that end reasoning."""
-        ends = _select(self.markers.get(State.REASONING, {}), {State.START, State.CONTENT})
+        ends = _select(self.markers.get(State.REASONING, {}), _ANSWER)
         return frozenset(ends)
 
     @cached_property
@@ -161,14 +166,15 @@ def compile_format(
     guided: a grammar constrains the answer, so marker tokens in it are text.
     """
     formats = tuple(format_ for format_ in (reasoning, tools) if format_ is not None)
-    markers = _choose_markers(reasoning, tools)
+    unread = _list_unread(reasoning, tools)
+    markers = _choose_markers(reasoning, tools, unread)
     _add_shared_markers(markers, () if guided else vocabulary)
     if not guided:
         _add_lone_ends(markers, vocabulary, reads_calls=tools is not None)
     headers = _choose_headers(formats, reads_calls=tools is not None)
     doubled = _add_doubled(markers, {state for _, state in headers})
     known = _list_markers(formats, markers)
-    ids, parts = _find_tokens(known, vocabulary)
+    ids, parts = _find_tokens(known | unread, vocabulary)
     scanners = _build_scanners(markers, vocabulary)
     return CompiledFormat(
         formats=formats,
@@ -183,6 +189,7 @@ def compile_format(
         spelled=frozenset(marker for marker in known if not _has_token(marker, vocabulary)),
         alone=frozenset({*ids, *parts}),
         counted=_find_counted(scanners, markers, vocabulary, headers),
+        unread=unread,
     )
 
 
@@ -220,8 +227,33 @@ def _may_reason(
 # The choice of markers.
 
 
-def _choose_markers(reasoning: Format | None, tools: Format | None) -> Markers:
-    """Return the markers of both formats, without those for the other format's purpose."""
+def _list_unread(reasoning: Format | None, tools: Format | None) -> frozenset[str]:
+    """Return the markers of the tool format's reasoning, unless some reasoning has them."""
+    if tools is None or tools is reasoning or tools.has_channels:
+        return frozenset()
+    read = _list_thought_markers(reasoning) if reasoning is not None else set()
+    return frozenset(_list_thought_markers(tools) - read)
+
+
+def _list_thought_markers(format_: Format) -> set[str]:
+    """Return the markers that open and end the format's reasoning."""
+    starts = {
+        marker
+        for state, by_marker in format_.states.items()
+        if state not in REASONING_STATES
+        for marker in _select(by_marker, REASONING_STATES)
+    }
+    return starts.union(_select(format_.states.get(State.REASONING, {}), _ANSWER))
+
+
+def _choose_markers(
+    reasoning: Format | None, tools: Format | None, unread: AbstractSet[str]
+) -> Markers:
+    """Return the markers of both formats, without those for the other format's purpose.
+
+    A marker of calls that begins like one of the reasoning that is read is left to that one.
+    unread: as for `CompiledFormat`.
+    """
     markers: Markers = {}
     if reasoning is not None:
         _merge(markers, _choose_part(reasoning, lambda target: target not in CALL_STATES))
@@ -231,7 +263,15 @@ def _choose_markers(reasoning: Format | None, tools: Format | None) -> Markers:
     if tools is reasoning or tools.has_channels:
         _merge(markers, _choose_part(tools, lambda _: True))
     else:
-        _merge(markers, _choose_part(tools, lambda target: target not in REASONING_STATES))
+        part = _choose_part(tools, lambda target: target not in REASONING_STATES)
+        read = tuple(_list_thought_markers(reasoning)) if reasoning is not None else ()
+        for state in part.keys() - REASONING_STATES:
+            own = {
+                marker: target
+                for marker, target in part[state].items()
+                if marker not in unread and (marker in read or not marker.startswith(read))
+            }
+            markers.setdefault(state, {}).update(own)
     return markers
 
 

@@ -129,10 +129,12 @@ class ReuseSuffix:
     """A target that reads the last `length` characters of the marker again, as its own text.
 
     For example, `{` ends a name and begins the arguments.
+    said: how many characters at the marker's beginning stay text of the state it leaves.
     """
 
     state: State | Jump
     length: int = 1
+    said: int = 0
 
 
 Target = State | Jump | ReuseSuffix

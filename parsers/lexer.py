@@ -331,8 +331,12 @@ class Lexer:
             self.read(marker[-reused:])
 
     def _read_token_as_text(self, marker: str, text: str) -> None:
-        """Read a marker token that means nothing here; a hidden one shows only inside calls."""
+        """Read a marker token that means nothing here.
+
+        A hidden one shows only inside calls, or as a mark of reasoning that is not read.
+        """
         if self._state in TEXT_STATES:
+            text = text or (marker if marker in self._table.unread else "")
             while text:
                 text = text[self._reader.take_text(text) :]
             return

@@ -85,6 +85,7 @@ from .format import (
     Jump,
     ReuseSuffix,
     State,
+    target_state,
 )
 from .held_back import HeldText
 from .lexer import Lexer, Reader
@@ -277,7 +278,8 @@ class LinearParser(StreamParser, Reader):
     @override
     def follow(self, marker: str) -> int:
         to = self._lexer.markers[marker]
-        leads_to, reused = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
+        reused = to.length if isinstance(to, ReuseSuffix) else 0
+        leads_to = target_state(to)
         call, shown = self._call, self._shown
         if self._state is State.HEADER and leads_to is not Jump.BY_HEADER:
             self._end_header()
@@ -290,7 +292,7 @@ class LinearParser(StreamParser, Reader):
         if target is state and shown.is_doubled(marker):
             shown.keep_doubled(marker)
             return 0
-        self._keep_marker(marker, target, marker[: len(marker) - reused])
+        self._keep_marker(marker, target)
         entered = self._find_state(target) if call.leave(state, target) else None
         opens = marker in self._table.call_starts
         if entered is None or not call.completes_frame(entered, opens=opens):
@@ -308,9 +310,14 @@ class LinearParser(StreamParser, Reader):
             return state if state is State.NAME else None
         return self._call.find_target(target) if state is State.NAME else target
 
-    def _keep_marker(self, marker: str, target: State | Jump, own: str) -> None:
-        """Note that a marker is followed. own: the part that is not read again."""
+    def _keep_marker(self, marker: str, target: State | Jump) -> None:
+        """Note that a marker is followed to `target`: show or keep the part not read again."""
         state, shown = self._state, self._shown
+        own, to = marker, self._lexer.markers[marker]
+        if isinstance(to, ReuseSuffix):
+            own = marker[to.said : len(marker) - to.length]
+            if to.said:
+                shown.show(marker[: to.said])
         is_spelled = marker in self._table.spelled
         if state is State.KEY and (quote := self._opened[-1]) in "\"'" and marker[0] != quote:
             shown.calls.lack_quote(quote)

@@ -3,13 +3,15 @@
 from ..format import COMPLETE, Format, Jump, ReuseSuffix, Spelling, State
 
 PYTHON_TAG = "<|python_tag|>"
+# Llama 4 puts these around what it would write as code.
+PYTHON_START, PYTHON_END = "<|python_start|>", "<|python_end|>"
 
 LLAMA_JSON = Format(
     "llama3_json",
     {
         State.START: {"{": ReuseSuffix(State.JSON_CALLS)},
-        State.CONTENT: {PYTHON_TAG: State.JSON_CALLS},
-        State.JSON_CALLS: {COMPLETE: Jump.RETURN},
+        State.CONTENT: {PYTHON_TAG: State.JSON_CALLS, PYTHON_START: State.JSON_CALLS},
+        State.JSON_CALLS: {COMPLETE: Jump.RETURN, PYTHON_END: Jump.RETURN},
     },
     aliases=("llama4_json", "llama3"),
     declared_only=True,
