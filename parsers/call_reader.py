@@ -231,7 +231,9 @@ class CallReader:
         header = (self.collected + more)[:MAX_MARKUP].lstrip()
         match, state = self._find_header(header)
         text = match.groupdict().get("text") if match is not None else None
-        return (state, text) if text and isinstance(state, State) else None
+        if not text or not isinstance(state, State):
+            return None
+        return state if state in TEXT_STATES else State.CONTENT, text
 
     def keep_open(self) -> bool:
         """Keep the open call in which something was collected that is no key and no header."""

@@ -324,6 +324,8 @@ class LinearParser(StreamParser, Reader):
         if state not in TEXT_STATES:
             self._call.declared_only |= is_spelled and shown.has_words
             shown.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
+            if state is State.HEADER and self._table.grammar.has_channels:
+                shown.drop_header(own)
         elif target not in TEXT_STATES:
             self._call.declared_only = is_spelled
             shown.leave_text(own, ends=target in self._call.outside)

@@ -22,7 +22,7 @@ PERSON = '{"name": "Ann", "age": 3}'
 FAMILY = Family(
     "llama3_json",
     write,
-    special=("<|python_tag|>",),
+    special=("<|python_tag|>", "<|python_start|>", "<|python_end|>"),
     vllm="llama3_json",
     vllm_differs=dict.fromkeys(("text and a call", "scripts"), "drops the text in front of a call"),
     cases=(
@@ -30,6 +30,14 @@ FAMILY = Family(
         Case("announced as code",
              f'<|python_tag|>{to_json("write", {"path": "a", "text": "hi"}, KEY)}',
              Outcome(calls=(HI,))),
+        Case("between Llama 4's tokens for code",
+             f'<|python_start|>{to_json("write", {"path": "a", "text": "hi"}, KEY)}<|python_end|>',
+             Outcome(calls=(HI,))),
+        Case("two calls between Llama 4's tokens, and text",
+             f"So.<|python_start|>{write('', (('now', {}), ('now', {})))}<|python_end|>Done.",
+             Outcome(None, "So.Done.", (Call("now", {}),) * 2), vllm="drops the text around calls"),
+        Case("Llama 4's code that is no JSON", "<|python_start|>print(1)",
+             Outcome(None, "<|python_start|>print(1)")),
         Case("arguments instead of parameters", to_json("write", {"path": "a", "text": "hi"}),
              Outcome(calls=(HI,))),
         Case("one per line", "\n".join(to_json("now", {}, KEY) for _ in range(2)),
