@@ -127,9 +127,11 @@ class CallReader:
         """Whether a call has been named that has not started."""
         return self._named is not None
 
-    def arguments_start(self, state: State) -> str:
-        """Return the text that the arguments begin with, which the grammar of `state` reads."""
-        return self._format.tag_prefix if state is State.ELEMENTS else "{"
+    def arguments_start(self, state: State) -> tuple[str, ...]:
+        """Return the texts that the arguments begin with, which the grammar of `state` reads."""
+        if state is State.ELEMENTS:
+            return (self._format.tag_prefix,)
+        return ("{", "(") if self._format.quotes else ("{",)
 
     def collect(self, state: State, text: str) -> bool:
         """Add to a name, key or header; return False if it cannot be one."""
@@ -190,11 +192,12 @@ class CallReader:
         if match is None:
             return False
         self.end_frame()
-        if (before := self._named) is not None and before[0] != match["name"]:
+        functions = self._shown.calls.functions
+        name = functions.find_name(match["name"], self._format.namespace)
+        if (before := self._named) is not None and before[0] != name:
             if not self.start():
                 return False
             self._shown.calls.drop_mark()  # its end is missing
-        name, functions = match["name"], self._shown.calls.functions
         if not functions.may_be_name(name, self._frame_words):
             return False
         self._named = name, match.groupdict().get("id")

@@ -371,7 +371,8 @@ def _add_doubled(markers: Markers, by_header: AbstractSet[State | Jump]) -> dict
         for marker, target in by_marker.items():
             targets = by_header if target is Jump.BY_HEADER else {target}
             for state in _DOUBLED.intersection(targets, markers) if marker else ():
-                doubled.setdefault(state, set()).add(marker)
+                if state is not State.NAME or len(marker) > 1:  # a sign may be part of a name
+                    doubled.setdefault(state, set()).add(marker)
             if target is Jump.RETURN and marker:
                 for state in _AFTER_CALLS.intersection(markers):
                     doubled.setdefault(state, set()).add(marker)

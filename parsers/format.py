@@ -224,6 +224,7 @@ class Format:
     separator: text between two consecutive messages of one kind, each with a header.
     function: the text of a NAME, with the group `name` and perhaps `id`; must also match every
         beginning of a name.
+    namespace: ends each namespace that the models write in front of a declared name.
     keys: the keys of the objects in JSON_CALLS and CALL_LIST.
     declared_only: calls without a preceding marker count only if their function is declared.
     quotes: additional marks around strings in ARGUMENTS.
@@ -257,6 +258,7 @@ class Format:
     header: re.Pattern[str] | None = None
     separator: str = ""
     function: re.Pattern[str] = re.compile(r"(?P<name>[^\s<>{}\[\]()\"'`]+)")
+    namespace: str = ""
     keys: CallKeys = field(default_factory=CallKeys)
     declared_only: bool = False
     quotes: tuple[str, ...] = ()
