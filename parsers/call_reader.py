@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from ..base.limits import MAX_MARKUP
 from .arguments.call_lists import CallListGrammar
@@ -48,7 +49,8 @@ class CallReader:
     """
 
     def __init__(self, table: CompiledFormat, shown: ShownText) -> None:
-        self._format: Format = table.grammar
+        self._format: Format
+        self.use(table)
         self.outside = frozenset({State.IGNORED} & {table.initial_state})
         self._headers = table.headers
         between = self._format.states.get(State.PARAMETERS, {})
@@ -66,6 +68,10 @@ class CallReader:
         self.declared_only = False
         self.dropped_calls = 0
 
+    def use(self, table: CompiledFormat) -> None:
+        """Read calls by `table` from now on, another form of the same calls."""
+        self._format = table.grammar
+
     def enter(self, state: State) -> None:
         """Get ready for the text of `state`."""
         self.collected = ""
@@ -78,6 +84,13 @@ class CallReader:
             if self._lacks_quote:
                 calls.lack_quote('"')
             self._key, self._lacks_quote = "", False
+
+    @property
+    def take_run(self) -> Callable[[str], bool | None] | None:
+        """Takes a text without markers; False if it did not. None in states that need more."""
+        if self.grammar is not None:
+            return self.grammar.take_run
+        return None if self.value is None else self.value.feed
 
     def find_target(self, target: State | Jump) -> State | Jump | None:
         """Return where a marker leads from a name, of which only blanks may have been read.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from .arguments.tool_calls import FindMarkup
@@ -28,6 +28,7 @@ from .format import (
     Target,
     target_state,
 )
+from .scanner import Scanner
 from .swallowed_markup import SwallowedCall, SwallowedMarkup
 
 # A fence begins a line, after at most three spaces (CommonMark 0.31, 4.5).
@@ -58,19 +59,6 @@ Markers = dict[State, dict[str, Target]]
 
 
 @dataclass(frozen=True)
-class Scanner:
-    """Finds the markers of one state in text.
-
-    running: for text that may continue. One of its groups matches if the match may be the
-        beginning of a marker at the end of the text.
-    final: for the end of the output.
-    """
-
-    running: re.Pattern[str]
-    final: re.Pattern[str]
-
-
-@dataclass(frozen=True)
 class CompiledFormat:
     """A table for one vocabulary.
 
@@ -89,6 +77,7 @@ class CompiledFormat:
         tokens can be counted only if tokens come one at a time.
     unread: the markers of the tool format's reasoning if that is not read: text, also where the
         tokenizer hides them.
+    forms: by the markers that open calls, the table for such calls if there are several.
     """
 
     formats: tuple[Format, ...]
@@ -104,6 +93,12 @@ class CompiledFormat:
     alone: frozenset[int]
     counted: frozenset[State]
     unread: frozenset[str]
+    forms: Mapping[str, CompiledFormat] = field(default_factory=dict, repr=False, compare=False)
+
+    def compile_scanners(self) -> None:
+        """Compile the patterns of all scanners, which otherwise the first search does."""
+        for scanner in self.scanners.values():
+            scanner.compile()
 
     def find_exits(self, state: State) -> dict[str, State | Jump]:
         """Return the markers that lead out of `state`, with their targets."""
@@ -165,9 +160,50 @@ def compile_format(
         as that token; the same characters from other tokens are text.
     guided: a grammar constrains the answer, so marker tokens in it are text.
     """
+    if tools is None or not tools.forms:
+        table = _compile_form(reasoning, tools, vocabulary, guided=guided)
+        table.compile_scanners()
+        return table
+    formats = (tools, *tools.forms)
+    starts = [_list_call_starts(form) for form in formats]
+    openers = {marker: target for own in reversed(starts) for marker, target in own.items()}
+    tables = [
+        _compile_form(form if reasoning is tools else reasoning, form, vocabulary, openers)
+        for form in formats
+    ]
+    ids = {token_id: marker for table in tables for token_id, marker in table.ids.items()}
+    parts = {token_id: token for table in tables for token_id, token in table.parts.items()}
+    forms: dict[str, CompiledFormat] = {}
+    shared = {"ids": ids, "parts": parts, "alone": frozenset({*ids, *parts}), "forms": forms}
+    tables = [replace(table, **shared) for table in tables]
+    forms |= {
+        marker: table
+        for table, own in zip(reversed(tables), reversed(starts), strict=True)
+        for marker in own
+    }
+    tables[0].compile_scanners()  # other forms are rare: theirs are compiled when one begins
+    return tables[0]
+
+
+def _list_call_starts(format_: Format) -> dict[str, Target]:
+    """Return the markers of content that open the format's calls, in all spellings."""
+    own = _select(format_.states.get(State.CONTENT, {}), CALL_STATES)
+    return {spelt: target for marker, target in own.items() for spelt in format_.spell(marker)}
+
+
+def _compile_form(
+    reasoning: Format | None,
+    tools: Format | None,
+    vocabulary: Mapping[str, int],
+    openers: Mapping[str, Target] | None = None,
+    *,
+    guided: bool = False,
+) -> CompiledFormat:
+    """Return the table for one form of calls. openers: the markers that open calls of any form."""
     formats = tuple(format_ for format_ in (reasoning, tools) if format_ is not None)
     unread = _list_unread(reasoning, tools)
     markers = _choose_markers(reasoning, tools, unread)
+    markers[State.CONTENT] = {**(openers or {}), **markers.get(State.CONTENT, {})}
     _add_shared_markers(markers, () if guided else vocabulary)
     if not guided:
         _add_lone_ends(markers, vocabulary, reads_calls=tools is not None)
@@ -427,7 +463,7 @@ def _build_scanners(markers: Markers, vocabulary: Collection[str]) -> dict[State
         if state in CODE_STATES:
             texts = [marker for marker in texts if _counts_in_code(marker, vocabulary)]
         if texts:
-            scanners[state] = _build_scanner(texts)
+            scanners[state] = Scanner(texts)
     return scanners
 
 
@@ -441,31 +477,3 @@ def _has_token(marker: str, vocabulary: Collection[str]) -> bool:
     return marker in vocabulary or any(
         token in marker for token in vocabulary if len(token) >= MIN_PART
     )
-
-
-def _build_scanner(texts: list[str]) -> Scanner:
-    """Return a scanner for `texts`.
-
-    The patterns branch by first character, so that `re` skips to one of these characters; a
-    pattern that begins with a group would be tried at every position.
-    """
-    tails: dict[str, list[str]] = {}
-    for text in sorted(texts, key=len, reverse=True):  # the longest first
-        tails.setdefault(text[0], []).append(text[1:])
-    running, final = [], []
-    for first, rest in tails.items():
-        whole = "|".join(map(re.escape, rest))
-        final.append(f"{re.escape(first)}(?:{whole})")
-        # Beginnings first: a marker that begins a longer one waits for the rest of that.
-        beginnings = _match_beginnings(rest)
-        running.append(f"{re.escape(first)}(?:{beginnings}{whole})")
-    return Scanner(re.compile("|".join(running)), re.compile("|".join(final)))
-
-
-def _match_beginnings(tails: list[str]) -> str:
-    """Return a branch for each proper beginning of `tails` at the end of the text, if any."""
-    beginnings = {tail[:length] for tail in tails for length in range(len(tail))}
-    if not beginnings:
-        return ""
-    longest_first = sorted(beginnings, key=len, reverse=True)
-    return rf"((?:{'|'.join(map(re.escape, longest_first))})\Z)|"

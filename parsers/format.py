@@ -36,7 +36,7 @@ class State(enum.Enum):
     ELEMENTS: the members of that object as XML elements.
     JSON_CALLS: objects with name and arguments.
     PYTHON_CALLS, PYTHON_LINES: a list of calls in Python's syntax, or calls in succession.
-    CALL_LIST: a list of calls in Python's syntax, or call objects.
+    CALL_LIST: calls in Python's syntax, in a list or in succession, or call objects.
     """
 
     # Enum implements `__hash__` in Python, and every token looks up states in sets.
@@ -244,6 +244,8 @@ class Format:
     thought: where no marker alone begins reasoning, the texts for grammars before it, the marker
         that ends it, the text after that, and then the text before content.
     confused: names of tags, one of them in `states`, that the models write for each other.
+    forms: other forms of its calls that the models were seen to write, with the same states. A call
+        keeps the form in which it begins: the markers of another one are text in it.
     hints: texts of which the family's chat templates have at least one, if another format has
         the same markers (`detection`).
     source: where the format was taken from.
@@ -275,6 +277,7 @@ class Format:
     spelling: Spelling | None = None
     thought: tuple[str, str, str, str] | None = None
     confused: tuple[str, ...] = ()
+    forms: tuple[Format, ...] = ()
     hints: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -37,7 +37,7 @@ from typing import Protocol
 
 from ..base.limits import MAX_WORD
 from .arguments.incremental_grammar import IncrementalGrammar
-from .compiled_format import FENCE, CompiledFormat, Scanner
+from .compiled_format import FENCE, CompiledFormat
 from .format import (
     REASONING_STATES,
     TEXT_STATES,
@@ -48,6 +48,7 @@ from .format import (
 )
 from .held_back import HeldText, Why, hold
 from .marker_in_string import Piece, UndecidedMarker, Verdict
+from .scanner import Scanner
 
 
 class Reader(Protocol):
@@ -104,6 +105,10 @@ class Lexer:
         self.undecided: UndecidedMarker | None = None
         self.reasoning_tokens = 0
         self.tokens_in_values: set[str] = set()
+
+    def use(self, table: CompiledFormat) -> None:
+        """Look for the markers of `table` from now on, another form of the same calls."""
+        self._table = table
 
     def look_for(self, state: State, grammar: IncrementalGrammar | None = None) -> None:
         """Look for the markers of `state` from now on, whose text `grammar` reads, if any."""

@@ -85,7 +85,6 @@ from .format import (
     Jump,
     ReuseSuffix,
     State,
-    target_state,
 )
 from .held_back import HeldText
 from .lexer import Lexer, Reader
@@ -116,7 +115,7 @@ class LinearParser(StreamParser, Reader):
         *,
         guesses: bool = False,
     ) -> None:
-        self._table = table
+        self._table = self._first_form = table
         self._alone = table.alone
         self._lexer = Lexer(table, self)
         markup = table.find_markup(self._lexer.tokens_in_values)
@@ -126,7 +125,6 @@ class LinearParser(StreamParser, Reader):
         self._state: State
         self._opened = ""  # the marker that led to the state
         self._ends = False  # nothing follows, so what waits is at most half a marker
-        # Takes a text without markers; False if it did not. None in states that need more.
         self._take_run: Callable[[str], bool | None] | None
         if table.prefix:
             self._shown.events.append(Content(table.prefix))
@@ -228,8 +226,7 @@ class LinearParser(StreamParser, Reader):
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
-        events = self.feed(text, token_ids)
-        lexer = self._lexer
+        events, lexer = self.feed(text, token_ids), self._lexer
         self._thoughts.finish(cut=cut)
         lexer.finish(cut=cut)
         self._ends = True
@@ -278,8 +275,7 @@ class LinearParser(StreamParser, Reader):
     @override
     def follow(self, marker: str) -> int:
         to = self._lexer.markers[marker]
-        reused = to.length if isinstance(to, ReuseSuffix) else 0
-        leads_to = target_state(to)
+        leads_to, reused = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
         call, shown = self._call, self._shown
         if self._state is State.HEADER and leads_to is not Jump.BY_HEADER:
             self._end_header()
@@ -292,12 +288,13 @@ class LinearParser(StreamParser, Reader):
         if target is state and shown.is_doubled(marker):
             shown.keep_doubled(marker)
             return 0
-        self._keep_marker(marker, target)
+        self._keep_marker(marker, target, marker[: len(marker) - reused])
         entered = self._find_state(target) if call.leave(state, target) else None
         opens = marker in self._table.call_starts
         if entered is None or not call.completes_frame(entered, opens=opens):
             self._reject()
         else:
+            self._use(self._table.forms.get(marker, self._table))
             self.enter(entered)
             shown.note_marker(marker)
             self._opened = marker
@@ -310,14 +307,9 @@ class LinearParser(StreamParser, Reader):
             return state if state is State.NAME else None
         return self._call.find_target(target) if state is State.NAME else target
 
-    def _keep_marker(self, marker: str, target: State | Jump) -> None:
-        """Note that a marker is followed to `target`: show or keep the part not read again."""
+    def _keep_marker(self, marker: str, target: State | Jump, own: str) -> None:
+        """Note that a marker is followed. own: the part that is not read again."""
         state, shown = self._state, self._shown
-        own, to = marker, self._lexer.markers[marker]
-        if isinstance(to, ReuseSuffix):
-            own = marker[to.said : len(marker) - to.length]
-            if to.said:
-                shown.show(marker[: to.said])
         is_spelled = marker in self._table.spelled
         if state is State.KEY and (quote := self._opened[-1]) in "\"'" and marker[0] != quote:
             shown.calls.lack_quote(quote)
@@ -328,7 +320,8 @@ class LinearParser(StreamParser, Reader):
                 shown.drop_header(own)
         elif target not in TEXT_STATES:
             self._call.declared_only = is_spelled
-            shown.leave_text(own, ends=target in self._call.outside)
+            said = getattr(self._lexer.markers[marker], "said", 0)
+            shown.leave_text(own, said, ends=target in self._call.outside)
         elif marker in CODE_MARKERS and not CODE_STATES.isdisjoint({state, target}):
             shown.show(own)  # a code block's fence is text, too
         else:
@@ -358,6 +351,14 @@ class LinearParser(StreamParser, Reader):
                 target = self._shown.state  # the header interrupts a text
         return target if isinstance(target, State) else self._shown.resume_text()
 
+    def _use(self, form: CompiledFormat) -> None:
+        """Read the call that begins in its own form, until its text goes on."""
+        if form is not self._table:
+            self._table = form
+            self._lexer.use(form)
+            self._call.use(form)
+            self._shown.calls.use(form.find_markup(self._lexer.tokens_in_values))
+
     @override
     def enter(self, state: State) -> None:
         """Go to `state`."""
@@ -367,17 +368,12 @@ class LinearParser(StreamParser, Reader):
             call.end_frame()
             shown.complete_call()
         if state in TEXT_STATES:
+            self._use(self._first_form)
             shown.enter_text(state)
         else:
             shown.enter_markup()
         call.enter(state)
-        self._take_run = None
-        if call.grammar is not None:
-            self._take_run = call.grammar.take_run
-        elif call.value is not None:
-            self._take_run = call.value.feed
-        elif state in COLLECTED_STATES:
-            self._take_run = self._collect_all
+        self._take_run = self._collect_all if state in COLLECTED_STATES else call.take_run
         self._lexer.look_for(state, call.grammar)
 
     def _reject(self, unkept: str = "") -> None:
@@ -437,15 +433,10 @@ class LinearParser(StreamParser, Reader):
 
     def _skip(self, text: str) -> int:
         """Skip what may stand between calls; reject the call at anything else."""
-        if self._state is State.TOOL_SECTION and self._shown.keep_words(
-            text, is_section=not self._call.declared_only
-        ):
-            return len(text)
-        skipped = text[: len(text) - len(text.lstrip(BETWEEN_CALLS))]
-        self._shown.keep(skipped)
-        if skipped != text:
+        taken = self._shown.skip(text, self._state, is_meant=not self._call.declared_only)
+        if taken < len(text):
             self._reject()
-        return len(skipped)
+        return taken
 
     @override
     def read_grammar(self, grammar: IncrementalGrammar, text: str, position: int) -> int:

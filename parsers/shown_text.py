@@ -226,14 +226,17 @@ class ShownText:
 
     # Calls.
 
-    def leave_text(self, marker: str, *, ends: bool = False) -> None:
+    def leave_text(self, marker: str, said: int = 0, *, ends: bool = False) -> None:
         """Leave the text by `marker`, which may open a call.
 
-        ends: it ends a message. What cannot be read after it belongs to none, and is content.
+        said: how many of its first characters are text. ends: it ends a message; what cannot be
+            read after it belongs to none, and is content.
         """
+        if said:
+            self.show(marker[:said])
         self.state = State.CONTENT if ends else FIRST_STATES.get(self.state, self.state)
         self.plain = None
-        self.open_guess("" if ends else self._space + marker)
+        self.open_guess("" if ends else self._space + marker[said:])
 
     def enter_markup(self) -> None:
         """Begin a state that is not text."""
@@ -266,6 +269,17 @@ class ShownText:
             self.keep(marker)
         elif may_open and not self.calls.open:
             self.open_guess(marker)
+
+    def skip(self, text: str, state: State, *, is_meant: bool) -> int:
+        """Skip what may stand between calls; return how much of `text` that is.
+
+        state: of the text. is_meant: a token has opened the section, if it is one.
+        """
+        if state is State.TOOL_SECTION and self.keep_words(text, is_section=is_meant):
+            return len(text)
+        skipped = text[: len(text) - len(text.lstrip(BETWEEN_CALLS))]
+        self.keep(skipped)
+        return len(skipped)
 
     def keep_words(self, text: str, *, is_section: bool) -> bool:
         """Collect words between the calls of a section, unless they are too many.

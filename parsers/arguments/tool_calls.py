@@ -67,7 +67,7 @@ class ToolCallEmitter:
         self.functions = DeclaredFunctions(parameters, checks=not guesses)
         self.before_start: Callable[[], None] = lambda: None
         self._guesses = guesses
-        self._markup = None if guesses else markup
+        self.use(markup)
         self._source = _Source()
         # The arguments of the last call, for `FindMarkup`, and how many characters more it takes.
         self._written = StringIO()
@@ -76,6 +76,10 @@ class ToolCallEmitter:
         self.index = -1
         self.open = False
         self.name = ""
+
+    def use(self, markup: FindMarkup | None) -> None:
+        """Look for the markers of another form of calls from now on."""
+        self._markup = None if self._guesses else markup
 
     @property
     def schema(self) -> FunctionSchema:

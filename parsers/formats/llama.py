@@ -10,8 +10,17 @@ LLAMA_JSON = Format(
     "llama3_json",
     {
         State.START: {"{": ReuseSuffix(State.JSON_CALLS)},
-        State.CONTENT: {PYTHON_TAG: State.JSON_CALLS, PYTHON_START: State.JSON_CALLS},
-        State.JSON_CALLS: {COMPLETE: Jump.RETURN, PYTHON_END: Jump.RETURN},
+        State.CONTENT: {
+            # The models also write calls as Python behind these (meta-llama/llama-models#266), and
+            PYTHON_TAG: State.CALL_LIST,
+            PYTHON_START: State.CALL_LIST,
+            # tags as in Meta's prompts for functions of one's own (#169).
+            "<function=": State.NAME,
+        },
+        State.JSON_CALLS: {COMPLETE: Jump.RETURN},
+        State.CALL_LIST: {COMPLETE: Jump.RETURN, PYTHON_END: Jump.RETURN},
+        State.NAME: {">": State.ARGUMENTS},
+        State.ARGUMENTS: {COMPLETE: Jump.RETURN, "</function>": Jump.RETURN},
     },
     aliases=("llama4_json", "llama3"),
     declared_only=True,
