@@ -102,8 +102,13 @@ class CallReader:
         takes_objects = target is State.ARGUMENTS and State.JSON_CALLS in self._format.states
         return State.JSON_CALLS if takes_objects else target
 
-    def leave(self, state: State, target: State | Jump) -> bool:
-        """Finish what `state` has read, for `target`; return False to reject the call."""
+    def leave(self, state: State, target: State | Jump, *, opens: bool = False) -> bool:
+        """Finish what `state` has read, for `target`; return False to reject the call.
+
+        opens: the marker opens a call.
+        """
+        if opens or target is State.CONTENT:
+            self._shown.calls.show_words()
         self._note_slip(state, target)
         if state is State.NAME:
             if target is State.JSON_CALLS:
@@ -190,7 +195,8 @@ class CallReader:
 
     def stray(self, text: str) -> None:
         """Take text of the open call where only markers may stand."""
-        if self._shown.calls.stray(text, key=self._key):
+        skips = self._format.skips_words
+        if self._shown.calls.stray(text, key=self._key, skips=skips):
             self._key = ""
 
     def forget(self) -> None:
@@ -286,7 +292,7 @@ class CallReader:
     @property
     def held_value(self) -> str:
         """The text of a value that waits for its end."""
-        return self.value.held if self.value is not None else ""
+        return self.value.held if self.value is not None else self._shown.calls.held_words
 
     @property
     def held_text(self) -> list[HeldText]:

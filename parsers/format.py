@@ -238,6 +238,7 @@ class Format:
         without a marker in its prompt.
     thinking_flags: chat_template_kwargs that enable reasoning, with their defaults in the
         template. If there are several, one that is on suffices.
+    skips_words: words without a mark between parameters, each of which is closed, are dropped.
     prefix: content before every answer, which the model does not write.
     suffix: what a checkpoint may append to the names of the markers (`spell_markers`).
     spelling: the text of calls as the model writes it; None if no grammar constrains them.
@@ -272,6 +273,7 @@ class Format:
     wrappers: tuple[str, ...] = ()
     thinks_by_default: bool = False
     thinking_flags: Mapping[str, bool] = field(default_factory=dict)
+    skips_words: bool = False
     prefix: str = ""
     suffix: re.Pattern[str] | None = None
     spelling: Spelling | None = None

@@ -289,8 +289,8 @@ class LinearParser(StreamParser, Reader):
             shown.keep_doubled(marker)
             return 0
         self._keep_marker(marker, target, marker[: len(marker) - reused])
-        entered = self._find_state(target) if call.leave(state, target) else None
         opens = marker in self._table.call_starts
+        entered = self._find_state(target) if call.leave(state, target, opens=opens) else None
         if entered is None or not call.completes_frame(entered, opens=opens):
             self._reject()
         else:
