@@ -145,6 +145,11 @@ class CallReader:
         """Whether a call has been named that has not started."""
         return self._named is not None
 
+    @property
+    def has_key(self) -> bool:
+        """Whether a parameter has been named whose value has not begun."""
+        return bool(self._key)
+
     def arguments_start(self, state: State) -> tuple[str, ...]:
         """Return the texts that the arguments begin with, which the grammar of `state` reads."""
         if state is State.ELEMENTS:

@@ -174,8 +174,8 @@ def compile_format(
     ids = {token_id: marker for table in tables for token_id, marker in table.ids.items()}
     parts = {token_id: token for table in tables for token_id, token in table.parts.items()}
     forms: dict[str, CompiledFormat] = {}
-    shared = {"ids": ids, "parts": parts, "alone": frozenset({*ids, *parts}), "forms": forms}
-    tables = [replace(table, **shared) for table in tables]
+    alone = frozenset({*ids, *parts})
+    tables = [replace(table, ids=ids, parts=parts, alone=alone, forms=forms) for table in tables]
     forms |= {
         marker: table
         for table, own in zip(reversed(tables), reversed(starts), strict=True)

@@ -291,6 +291,8 @@ class LinearParser(StreamParser, Reader):
         self._keep_marker(marker, target, marker[: len(marker) - reused])
         opens = marker in self._table.call_starts
         entered = self._find_state(target) if call.leave(state, target, opens=opens) else None
+        if state is State.HEADER and self._table.grammar.has_channels and not call.has_key:
+            shown.drop_header(marker[: len(marker) - reused])
         if entered is None or not call.completes_frame(entered, opens=opens):
             self._reject()
         else:
@@ -316,8 +318,6 @@ class LinearParser(StreamParser, Reader):
         if state not in TEXT_STATES:
             self._call.declared_only |= is_spelled and shown.has_words
             shown.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
-            if state is State.HEADER and self._table.grammar.has_channels:
-                shown.drop_header(own)
         elif target not in TEXT_STATES:
             self._call.declared_only = is_spelled
             said = getattr(self._lexer.markers[marker], "said", 0)
