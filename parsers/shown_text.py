@@ -62,6 +62,7 @@ class Guess:
 
     opening: the marker. before: the number of the last call before it.
     is_message: what was collected was a message's header, which is for no client.
+    interrupts: the marker stands in the midst of text, which may quote it.
     words: text in front of a section's first call; it ends with the piece before `words_end`.
     shows: text after a call has gone out.
     last: the marker after which nothing was read.
@@ -70,7 +71,7 @@ class Guess:
     def __init__(self, opening: str, before: int) -> None:
         self.opening = opening
         self.before = before
-        self.is_message = False
+        self.is_message = self.interrupts = False
         self.last = ""
         self.words = ""
         self.words_end = 0
@@ -234,9 +235,11 @@ class ShownText:
         """
         if said:
             self.show(marker[:said])
+        interrupts = self.state not in FIRST_STATES
         self.state = State.CONTENT if ends else FIRST_STATES.get(self.state, self.state)
         self.plain = None
-        self.open_guess("" if ends else self._space + marker[said:])
+        guess = self.open_guess("" if ends else self._space + marker[said:])
+        guess.interrupts = interrupts
 
     def enter_markup(self) -> None:
         """Begin a state that is not text."""
@@ -244,9 +247,10 @@ class ShownText:
             self.open_guess("")
         self._space = ""
 
-    def open_guess(self, opening: str) -> None:
+    def open_guess(self, opening: str) -> Guess:
         """Start to collect what may turn out to be text. opening: the marker that left the text."""
         self.guess = Guess(opening, self.calls.index)
+        return self.guess
 
     def keep(self, text: str) -> None:
         """Collect `text` while the call has not begun."""
@@ -356,8 +360,9 @@ class ShownText:
 
         end: the marker after it. Without one, and with none in front, the header may be text.
         """
-        if self.guess is not None and (end or self.guess.opening.strip()):
-            self.guess.drop_header()
+        guess = self.guess
+        if guess is not None and not guess.interrupts and (end or guess.opening.strip()):
+            guess.drop_header()
 
     def keep_doubled(self, marker: str) -> None:
         """Keep a marker that is doubled, and so means nothing."""

@@ -34,7 +34,7 @@ MUSE_GLIMMER = Format(
         (re.compile(r"o=\S"), State.TOOL_SECTION),
         (re.compile(r""), State.CONTENT),
     ),
-    header=re.compile(r"[\w\s]*(?:=[^\s<>]*+(?:\s[\w\s]*)?)?"),
+    header=re.compile(r"[\w\s]*(?:=[^\s<>]*)?"),
     # The models sometimes call a tool `f` as `f.f`.
     function=re.compile(r"(?:([^\s<>\".]+)\.(?=\1\Z))?(?P<name>[^\s<>\"]+)"),
     separator="\n",

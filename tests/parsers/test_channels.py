@@ -158,9 +158,7 @@ REJECTED: dict[str, tuple[st.SearchStrategy[str], str, str]] = {
         f"{kimi_k3.RESPONSE}Bye.",
     ),
     "muse_glimmer": (
-        st.tuples(NAMES, st.sampled_from(["", " zznow"])).map(
-            lambda drawn: f" to={drawn[0]}{drawn[1]}<|message|>"
-        ),
+        NAMES.map(lambda name: f" to={name}<|message|>"),
         "<|eom|>",
         muse_glimmer.TURN + muse_glimmer.USER + "Bye.",
     ),
