@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from ..base.limits import MAX_MARKUP
 from .arguments.call_lists import CallListGrammar
@@ -50,23 +51,9 @@ class CallReader:
     """
 
     def __init__(self, table: CompiledFormat, shown: ShownText) -> None:
-        self._format: Format = table.grammar
-        self.outside = frozenset({State.IGNORED} & {table.initial_state})
-        self._headers = table.headers
-        between = self._format.states.get(State.PARAMETERS, {})
-        self._has_own_end = State.TOOL_SECTION in between.values()
-        spelling = self._format.spelling
-        has_tags = spelling is not None and bool(spelling.parameters)
-        behind = spelling.call.rpartition("{arguments}")[2] if spelling and has_tags else ""
-        self._own_end = behind.lstrip()  # with the ends after it
+        self._format: Format
+        self.use(table)
         self._shown = shown
-        self._frame_words = table.frame_words
-        self._spelled = table.spelled
-        self._doubled = table.doubled
-        self._key_ends = table.key_ends
-        # The end of the output, too, comes in place of a call's own end.
-        self._ends_none = table.call_starts | {""}
-        self._breaks = _count_breaks(self._format)
         self._key = ""  # of the argument whose value is due
         self._lacks_quote = False  # whether its header does
         self._lacks_end = False  # whether the end of all calls ends the call
@@ -83,6 +70,25 @@ class CallReader:
         self.declared_only = False
         self.dropped_calls = 0
 
+    def use(self, table: CompiledFormat) -> None:
+        """Read calls by `table` from now on, another form of the same calls."""
+        self._format = table.grammar
+        self.outside = frozenset({State.IGNORED} & {table.initial_state})
+        self._headers = table.headers
+        between = self._format.states.get(State.PARAMETERS, {})
+        self._has_own_end = State.TOOL_SECTION in between.values()
+        spelling = self._format.spelling
+        has_tags = spelling is not None and bool(spelling.parameters)
+        behind = spelling.call.rpartition("{arguments}")[2] if spelling and has_tags else ""
+        self._own_end = behind.lstrip()  # with the ends after it
+        self._frame_words = table.frame_words
+        self._spelled = table.spelled
+        self._doubled = table.doubled
+        self._key_ends = table.key_ends
+        # The end of the output, too, comes in place of a call's own end.
+        self._ends_none = table.call_starts | {""}
+        self._breaks = _count_breaks(self._format)
+
     def enter(self, state: State) -> None:
         """Get ready for the text of `state`."""
         self.collected = ""
@@ -97,6 +103,13 @@ class CallReader:
                 calls.lack_quote('"')
             self._value_key = self._key
             self._key, self._lacks_quote, self._reopened = "", False, None
+
+    @property
+    def take_run(self) -> Callable[[str], bool | None] | None:
+        """Takes a text without markers; False if it did not. None in states that need more."""
+        if self.grammar is not None:
+            return self.grammar.take_run
+        return None if self.value is None else self.value.feed
 
     def find_target(self, marker: str, state: State, target: State | Jump) -> State | Jump | None:
         """Return where a marker leads from `state`; None: it is text.
@@ -131,11 +144,15 @@ class CallReader:
             self._shown.calls.drop_mark()
         return space
 
-    def leave(self, state: State, target: State | Jump, marker: str = "") -> bool:
+    def leave(
+        self, state: State, target: State | Jump, marker: str = "", *, opens: bool = False
+    ) -> bool:
         """Finish what `state` has read, for `target`; return False to reject the call.
 
-        marker: leads there; "" at the end of the output.
+        marker: leads there; "" at the end of the output. opens: it opens a call.
         """
+        if opens or target is State.CONTENT:
+            self._shown.calls.show_words()
         self._note_slip(state, target, marker)
         if state is State.NAME:
             if target is State.JSON_CALLS:
@@ -222,9 +239,16 @@ class CallReader:
         """Whether a call has been named that has not started."""
         return self._named is not None
 
-    def arguments_start(self, state: State) -> str:
-        """Return the text that the arguments begin with, which the grammar of `state` reads."""
-        return self._format.tag_prefix if state is State.ELEMENTS else "{"
+    @property
+    def has_key(self) -> bool:
+        """Whether a parameter has been named whose value has not begun."""
+        return bool(self._key)
+
+    def arguments_start(self, state: State) -> tuple[str, ...]:
+        """Return the texts that the arguments begin with, which the grammar of `state` reads."""
+        if state is State.ELEMENTS:
+            return (self._format.tag_prefix,)
+        return ("{", "(") if self._format.quotes else ("{",)
 
     def collect(self, state: State, text: str) -> bool:
         """Add to a name, key or header; return False if it cannot be one."""
@@ -270,7 +294,8 @@ class CallReader:
 
     def stray(self, text: str) -> None:
         """Take text of the open call where only markers may stand."""
-        if self._shown.calls.stray(text, key=self._key):
+        skips = self._format.skips_words
+        if self._shown.calls.stray(text, key=self._key, skips=skips):
             self._key = ""
 
     def forget(self) -> None:
@@ -285,11 +310,12 @@ class CallReader:
         if match is None:
             return False
         self.end_frame()
-        if (before := self._named) is not None and before[0] != match["name"]:
+        functions = self._shown.calls.functions
+        name = functions.find_name(match["name"], self._format.namespace)
+        if (before := self._named) is not None and before[0] != name:
             if not self.start():
                 return False
             self._shown.calls.drop_mark()  # its end is missing
-        name, functions = match["name"], self._shown.calls.functions
         if not functions.may_be_name(name, self._frame_words):
             return False
         self._named = name, match.groupdict().get("id")
@@ -327,7 +353,9 @@ class CallReader:
         header = (self.collected + more)[:MAX_MARKUP].lstrip()
         match, state = self._find_header(header)
         text = match.groupdict().get("text") if match is not None else None
-        return (state, text) if text and isinstance(state, State) else None
+        if not text or not isinstance(state, State):
+            return None
+        return state if state in TEXT_STATES else State.CONTENT, text
 
     def keep_open(self) -> bool:
         """Keep the open call in which something was collected that is no key and no header."""
@@ -364,7 +392,7 @@ class CallReader:
     @property
     def held_value(self) -> str:
         """The text of a value that waits for its end."""
-        return self.value.held if self.value is not None else ""
+        return self.value.held if self.value is not None else self._shown.calls.held_words
 
     @property
     def held_text(self) -> list[HeldText]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from .arguments.tool_calls import FindMarkup
@@ -28,6 +28,7 @@ from .format import (
     Target,
     target_state,
 )
+from .scanner import Scanner
 from .swallowed_markup import SwallowedMarkup
 
 # A fence begins a line, after at most three spaces (CommonMark 0.31, 4.5).
@@ -52,22 +53,11 @@ _DOUBLED: frozenset[State] = frozenset(CALL_STATES | {State.PARAMETERS})
 _AFTER_CALLS = frozenset({State.CONTENT, State.REASONING})
 # Targets of markers that end a call.
 _AFTER_CALL: frozenset[State | Jump] = TEXT_STATES | {State.TOOL_SECTION, Jump.RETURN}
+# Where an answer goes on after its reasoning.
+_ANSWER = frozenset({State.START, State.CONTENT})
 # Text for the client in any request.
 _SHOWN = TEXT_STATES | {Jump.RETURN}
 Markers = dict[State, dict[str, Target]]
-
-
-@dataclass(frozen=True)
-class Scanner:
-    """Finds the markers of one state in text.
-
-    running: for text that may continue. One of its groups matches if the match may be the
-        beginning of a marker at the end of the text.
-    final: for the end of the output.
-    """
-
-    running: re.Pattern[str]
-    final: re.Pattern[str]
 
 
 @dataclass(frozen=True)
@@ -87,6 +77,9 @@ class CompiledFormat:
     alone: tokens that must be fed one at a time.
     counted: states in which a marker found in text may begin or end reasoning, so reasoning
         tokens can be counted only if tokens come one at a time.
+    unread: the markers of the tool format's reasoning if that is not read: text, also where the
+        tokenizer hides them.
+    forms: by the markers that open calls, the table for such calls if there are several.
     """
 
     formats: tuple[Format, ...]
@@ -101,6 +94,13 @@ class CompiledFormat:
     spelled: frozenset[str]
     alone: frozenset[int]
     counted: frozenset[State]
+    unread: frozenset[str]
+    forms: Mapping[str, CompiledFormat] = field(default_factory=dict, repr=False, compare=False)
+
+    def compile_scanners(self) -> None:
+        """Compile the patterns of all scanners, which otherwise the first search does."""
+        for scanner in self.scanners.values():
+            scanner.compile()
 
     def find_exits(self, state: State) -> dict[str, State | Jump]:
         """Return the markers that lead out of `state`, with their targets."""
@@ -133,7 +133,7 @@ class CompiledFormat:
     @cached_property
     def thought_ends(self) -> frozenset[str]:
         """The markers that end reasoning."""
-        ends = _select(self.markers.get(State.REASONING, {}), {State.START, State.CONTENT})
+        ends = _select(self.markers.get(State.REASONING, {}), _ANSWER)
         return frozenset(ends)
 
     @cached_property
@@ -193,8 +193,50 @@ def compile_format(
         as that token; the same characters from other tokens are text.
     guided: a grammar constrains the answer, so marker tokens in it are text.
     """
+    if tools is None or not tools.forms:
+        table = _compile_form(reasoning, tools, vocabulary, guided=guided)
+        table.compile_scanners()
+        return table
+    formats = (tools, *tools.forms)
+    starts = [_list_call_starts(form) for form in formats]
+    openers = {marker: target for own in reversed(starts) for marker, target in own.items()}
+    tables = [
+        _compile_form(form if reasoning is tools else reasoning, form, vocabulary, openers)
+        for form in formats
+    ]
+    ids = {token_id: marker for table in tables for token_id, marker in table.ids.items()}
+    parts = {token_id: token for table in tables for token_id, token in table.parts.items()}
+    forms: dict[str, CompiledFormat] = {}
+    alone = frozenset({*ids, *parts})
+    tables = [replace(table, ids=ids, parts=parts, alone=alone, forms=forms) for table in tables]
+    forms |= {
+        marker: table
+        for table, own in zip(reversed(tables), reversed(starts), strict=True)
+        for marker in own
+    }
+    tables[0].compile_scanners()  # other forms are rare: theirs are compiled when one begins
+    return tables[0]
+
+
+def _list_call_starts(format_: Format) -> dict[str, Target]:
+    """Return the markers of content that open the format's calls, in all spellings."""
+    own = _select(format_.states.get(State.CONTENT, {}), CALL_STATES)
+    return {spelt: target for marker, target in own.items() for spelt in format_.spell(marker)}
+
+
+def _compile_form(
+    reasoning: Format | None,
+    tools: Format | None,
+    vocabulary: Mapping[str, int],
+    openers: Mapping[str, Target] | None = None,
+    *,
+    guided: bool = False,
+) -> CompiledFormat:
+    """Return the table for one form of calls. openers: the markers that open calls of any form."""
     formats = tuple(format_ for format_ in (reasoning, tools) if format_ is not None)
-    markers = _choose_markers(reasoning, tools)
+    unread = _list_unread(reasoning, tools)
+    markers = _choose_markers(reasoning, tools, unread)
+    markers[State.CONTENT] = {**(openers or {}), **markers.get(State.CONTENT, {})}
     _add_shared_markers(markers, () if guided else vocabulary)
     if not guided:
         _add_lone_ends(markers, vocabulary, reads_calls=tools is not None)
@@ -202,7 +244,7 @@ def compile_format(
     doubled = _add_doubled(markers, {state for _, state in headers})
     _add_unended_values(markers, doubled, vocabulary)
     known = _list_markers(formats, markers)
-    ids, parts = _find_tokens(known, vocabulary)
+    ids, parts = _find_tokens(known | unread, vocabulary)
     scanners = _build_scanners(markers, vocabulary)
     return CompiledFormat(
         formats=formats,
@@ -217,6 +259,7 @@ def compile_format(
         spelled=frozenset(marker for marker in known if not _has_token(marker, vocabulary)),
         alone=frozenset({*ids, *parts}),
         counted=_find_counted(scanners, markers, vocabulary, headers),
+        unread=unread,
     )
 
 
@@ -254,8 +297,33 @@ def _may_reason(
 # The choice of markers.
 
 
-def _choose_markers(reasoning: Format | None, tools: Format | None) -> Markers:
-    """Return the markers of both formats, without those for the other format's purpose."""
+def _list_unread(reasoning: Format | None, tools: Format | None) -> frozenset[str]:
+    """Return the markers of the tool format's reasoning, unless some reasoning has them."""
+    if tools is None or tools is reasoning or tools.has_channels:
+        return frozenset()
+    read = _list_thought_markers(reasoning) if reasoning is not None else set()
+    return frozenset(_list_thought_markers(tools) - read)
+
+
+def _list_thought_markers(format_: Format) -> set[str]:
+    """Return the markers that open and end the format's reasoning."""
+    starts = {
+        marker
+        for state, by_marker in format_.states.items()
+        if state not in REASONING_STATES
+        for marker in _select(by_marker, REASONING_STATES)
+    }
+    return starts.union(_select(format_.states.get(State.REASONING, {}), _ANSWER))
+
+
+def _choose_markers(
+    reasoning: Format | None, tools: Format | None, unread: AbstractSet[str]
+) -> Markers:
+    """Return the markers of both formats, without those for the other format's purpose.
+
+    A marker of calls that begins like one of the reasoning that is read is left to that one.
+    unread: as for `CompiledFormat`.
+    """
     markers: Markers = {}
     if reasoning is not None:
         _merge(markers, _choose_part(reasoning, lambda target: target not in CALL_STATES))
@@ -265,7 +333,15 @@ def _choose_markers(reasoning: Format | None, tools: Format | None) -> Markers:
     if tools is reasoning or tools.has_channels:
         _merge(markers, _choose_part(tools, lambda _: True))
     else:
-        _merge(markers, _choose_part(tools, lambda target: target not in REASONING_STATES))
+        part = _choose_part(tools, lambda target: target not in REASONING_STATES)
+        read = tuple(_list_thought_markers(reasoning)) if reasoning is not None else ()
+        for state in part.keys() - REASONING_STATES:
+            own = {
+                marker: target
+                for marker, target in part[state].items()
+                if marker not in unread and (marker in read or not marker.startswith(read))
+            }
+            markers.setdefault(state, {}).update(own)
     return markers
 
 
@@ -365,7 +441,8 @@ def _add_doubled(markers: Markers, by_header: AbstractSet[State | Jump]) -> dict
         for marker, target in by_marker.items():
             targets = by_header if target is Jump.BY_HEADER else {target}
             for state in _DOUBLED.intersection(targets, markers) if marker else ():
-                doubled.setdefault(state, set()).add(marker)
+                if state is not State.NAME or len(marker) > 1:  # a sign may be part of a name
+                    doubled.setdefault(state, set()).add(marker)
             if target is Jump.RETURN and marker:
                 for state in _AFTER_CALLS.intersection(markers):
                     doubled.setdefault(state, set()).add(marker)
@@ -442,7 +519,7 @@ def _build_scanners(markers: Markers, vocabulary: Collection[str]) -> dict[State
         if state in CODE_STATES:
             texts = [marker for marker in texts if _counts_in_code(marker, vocabulary)]
         if texts:
-            scanners[state] = _build_scanner(texts)
+            scanners[state] = Scanner(texts)
     return scanners
 
 
@@ -456,31 +533,3 @@ def _has_token(marker: str, vocabulary: Collection[str]) -> bool:
     return marker in vocabulary or any(
         token in marker for token in vocabulary if len(token) >= MIN_PART
     )
-
-
-def _build_scanner(texts: list[str]) -> Scanner:
-    """Return a scanner for `texts`.
-
-    The patterns branch by first character, so that `re` skips to one of these characters; a
-    pattern that begins with a group would be tried at every position.
-    """
-    tails: dict[str, list[str]] = {}
-    for text in sorted(texts, key=len, reverse=True):  # the longest first
-        tails.setdefault(text[0], []).append(text[1:])
-    running, final = [], []
-    for first, rest in tails.items():
-        whole = "|".join(map(re.escape, rest))
-        final.append(f"{re.escape(first)}(?:{whole})")
-        # Beginnings first: a marker that begins a longer one waits for the rest of that.
-        beginnings = _match_beginnings(rest)
-        running.append(f"{re.escape(first)}(?:{beginnings}{whole})")
-    return Scanner(re.compile("|".join(running)), re.compile("|".join(final)))
-
-
-def _match_beginnings(tails: list[str]) -> str:
-    """Return a branch for each proper beginning of `tails` at the end of the text, if any."""
-    beginnings = {tail[:length] for tail in tails for length in range(len(tail))}
-    if not beginnings:
-        return ""
-    longest_first = sorted(beginnings, key=len, reverse=True)
-    return rf"((?:{'|'.join(map(re.escape, longest_first))})\Z)|"

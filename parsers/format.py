@@ -36,7 +36,7 @@ class State(enum.Enum):
     ELEMENTS: the members of that object as XML elements.
     JSON_CALLS: objects with name and arguments.
     PYTHON_CALLS, PYTHON_LINES: a list of calls in Python's syntax, or calls in succession.
-    CALL_LIST: a list of calls in Python's syntax, or call objects.
+    CALL_LIST: calls in Python's syntax, in a list or in succession, or call objects.
     """
 
     # Enum implements `__hash__` in Python, and every token looks up states in sets.
@@ -129,10 +129,12 @@ class ReuseSuffix:
     """A target that reads the last `length` characters of the marker again, as its own text.
 
     For example, `{` ends a name and begins the arguments.
+    said: how many characters at the marker's beginning stay text of the state it leaves.
     """
 
     state: State | Jump
     length: int = 1
+    said: int = 0
 
 
 Target = State | Jump | ReuseSuffix
@@ -222,6 +224,7 @@ class Format:
     separator: text between two consecutive messages of one kind, each with a header.
     function: the text of a NAME, with the group `name` and perhaps `id`; must also match every
         beginning of a name.
+    namespace: ends each namespace that the models write in front of a declared name.
     keys: the keys of the objects in JSON_CALLS and CALL_LIST.
     declared_only: calls without a preceding marker count only if their function is declared.
     quotes: additional marks around strings in ARGUMENTS.
@@ -234,12 +237,15 @@ class Format:
         without a marker in its prompt.
     thinking_flags: chat_template_kwargs that enable reasoning, with their defaults in the
         template. If there are several, one that is on suffices.
+    skips_words: words without a mark between parameters, each of which is closed, are dropped.
     prefix: content before every answer, which the model does not write.
     suffix: what a checkpoint may append to the names of the markers (`spell_markers`).
     spelling: the text of calls as the model writes it; None if no grammar constrains them.
     thought: where no marker alone begins reasoning, the texts for grammars before it, the marker
         that ends it, the text after that, and then the text before content.
     confused: names of tags, one of them in `states`, that the models write for each other.
+    forms: other forms of its calls that the models were seen to write, with the same states. A call
+        keeps the form in which it begins: the markers of another one are text in it.
     hints: texts of which the family's chat templates have at least one, if another format has
         the same markers (`detection`).
     source: where the format was taken from.
@@ -254,6 +260,7 @@ class Format:
     header: re.Pattern[str] | None = None
     separator: str = ""
     function: re.Pattern[str] = re.compile(r"(?P<name>[^\s<>{}\[\]()\"'`]+)")
+    namespace: str = ""
     keys: CallKeys = field(default_factory=CallKeys)
     declared_only: bool = False
     quotes: tuple[str, ...] = ()
@@ -264,11 +271,13 @@ class Format:
     breaks_before_calls: int = 0
     thinks_by_default: bool = False
     thinking_flags: Mapping[str, bool] = field(default_factory=dict)
+    skips_words: bool = False
     prefix: str = ""
     suffix: re.Pattern[str] | None = None
     spelling: Spelling | None = None
     thought: tuple[str, str, str, str] | None = None
     confused: tuple[str, ...] = ()
+    forms: tuple[Format, ...] = ()
     hints: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -37,7 +37,7 @@ from typing import Protocol
 
 from ..base.limits import MAX_WORD
 from .arguments.incremental_grammar import IncrementalGrammar
-from .compiled_format import FENCE, CompiledFormat, Scanner
+from .compiled_format import FENCE, CompiledFormat
 from .format import (
     REASONING_STATES,
     TEXT_STATES,
@@ -48,6 +48,7 @@ from .format import (
 )
 from .held_back import HeldText, Why, hold
 from .marker_in_string import Piece, UndecidedMarker, Verdict
+from .scanner import Scanner
 from .unended_value import UnendedValue
 
 
@@ -108,6 +109,10 @@ class Lexer:
         self.undecided: UndecidedMarker | UnendedValue | None = None
         self.reasoning_tokens = 0
         self.tokens_in_values: set[str] = set()
+
+    def use(self, table: CompiledFormat) -> None:
+        """Look for the markers of `table` from now on, another form of the same calls."""
+        self._table = table
 
     def look_for(self, state: State, grammar: IncrementalGrammar | None = None) -> None:
         """Look for the markers of `state` from now on, whose text `grammar` reads, if any."""
@@ -354,8 +359,12 @@ class Lexer:
             self.read(marker[-reused:])
 
     def _read_token_as_text(self, marker: str, text: str) -> None:
-        """Read a marker token that means nothing here; a hidden one shows only inside calls."""
+        """Read a marker token that means nothing here.
+
+        A hidden one shows only inside calls, or as a mark of reasoning that is not read.
+        """
         if self._state in TEXT_STATES:
+            text = text or (marker if marker in self._table.unread else "")
             while text:
                 text = text[self._reader.take_text(text) :]
             return

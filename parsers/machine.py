@@ -116,7 +116,7 @@ class LinearParser(StreamParser, Reader):
         *,
         guesses: bool = False,
     ) -> None:
-        self._table = table
+        self._table = self._first_form = table
         self._alone = table.alone
         self._lexer = Lexer(table, self)
         markup = table.find_markup(self._lexer.tokens_in_values)
@@ -126,7 +126,6 @@ class LinearParser(StreamParser, Reader):
         self._thoughts = ConsideredCalls(table, self._lexer, self._shown, self)
         self._state: State
         self._ends = False  # nothing follows, so what waits is at most half a marker
-        # Takes a text without markers; False if it did not. None in states that need more.
         self._take_run: Callable[[str], bool | None] | None
         if table.prefix:
             self._shown.events.append(Content(table.prefix))
@@ -228,8 +227,7 @@ class LinearParser(StreamParser, Reader):
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
-        events = self.feed(text, token_ids)
-        lexer = self._lexer
+        events, lexer = self.feed(text, token_ids), self._lexer
         self._thoughts.finish(cut=cut)
         lexer.finish(cut=cut)
         self._key.finish()
@@ -295,10 +293,14 @@ class LinearParser(StreamParser, Reader):
             return 0
         self._keep_marker(marker, target, marker[: len(marker) - reused])
         opens = marker in self._table.call_starts
-        entered = call.find_state(target) if call.leave(state, target, marker) else None
+        left = call.leave(state, target, marker, opens=opens)
+        entered = call.find_state(target) if left else None
+        if state is State.HEADER and self._table.grammar.has_channels and not call.has_key:
+            shown.drop_header(marker[: len(marker) - reused])
         if entered is None or not call.completes_frame(entered, opens=opens):
             self._reject()
         else:
+            self._use(self._table.forms.get(marker, self._table))
             self.enter(entered)
             shown.note_marker(marker)
             call.opened = marker
@@ -313,7 +315,8 @@ class LinearParser(StreamParser, Reader):
             shown.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
         elif target not in TEXT_STATES:
             self._call.declared_only = is_spelled
-            shown.leave_text(own, ends=target in self._call.outside)
+            said = getattr(self._lexer.markers[marker], "said", 0)
+            shown.leave_text(own, said, ends=target in self._call.outside)
         elif marker in CODE_MARKERS and not CODE_STATES.isdisjoint({state, target}):
             shown.show(own)  # a code block's fence is text, too
         else:
@@ -333,6 +336,14 @@ class LinearParser(StreamParser, Reader):
         self._shown.show(text)
         return True
 
+    def _use(self, form: CompiledFormat) -> None:
+        """Read the call that begins in its own form, until its text goes on."""
+        if form is not self._table:
+            self._table = form
+            self._lexer.use(form)
+            self._call.use(form)
+            self._shown.calls.use(form.find_markup(self._lexer.tokens_in_values))
+
     @override
     def enter(self, state: State) -> None:
         """Go to `state`."""
@@ -342,17 +353,12 @@ class LinearParser(StreamParser, Reader):
             call.end_frame()
             shown.complete_call()
         if state in TEXT_STATES:
+            self._use(self._first_form)
             shown.enter_text(state)
         else:
             shown.enter_markup()
         call.enter(state)
-        self._take_run = None
-        if call.grammar is not None:
-            self._take_run = call.grammar.take_run
-        elif call.value is not None:
-            self._take_run = call.value.feed
-        elif state in COLLECTED_STATES:
-            self._take_run = self._collect_all
+        self._take_run = self._collect_all if state in COLLECTED_STATES else call.take_run
         self._lexer.look_for(state, call.grammar)
 
     def _reject(self, unkept: str = "") -> None:
@@ -428,15 +434,10 @@ class LinearParser(StreamParser, Reader):
 
     def _skip(self, text: str) -> int:
         """Skip what may stand between calls; reject the call at anything else."""
-        if self._state is State.TOOL_SECTION and self._shown.keep_words(
-            text, is_section=not self._call.declared_only
-        ):
-            return len(text)
-        skipped = text[: len(text) - len(text.lstrip(BETWEEN_CALLS))]
-        self._shown.keep(skipped)
-        if skipped != text:
+        taken = self._shown.skip(text, self._state, is_meant=not self._call.declared_only)
+        if taken < len(text):
             self._reject()
-        return len(skipped)
+        return taken
 
     @override
     def read_grammar(self, grammar: IncrementalGrammar, text: str, position: int) -> int:

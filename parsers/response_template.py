@@ -223,6 +223,7 @@ class _Compiler:
             undeclared_type=self._undeclared,
             quotes=self._quotes,
             quotes_json=self._undeclared == "json",
+            skips_words=True,  # transformers' own parser finds the parameters and drops the rest
             spelling=self._spelling,
         )
 

@@ -61,6 +61,8 @@ class Guess:
     """The text since a marker that may have opened a call.
 
     opening: the marker. before: the number of the last call before it.
+    is_message: what was collected was a message's header, which is for no client.
+    interrupts: the marker stands in the midst of text, which may quote it.
     words: text in front of a section's first call; it ends with the piece before `words_end`.
     shows: text after a call has gone out.
     last: the marker after which nothing was read.
@@ -69,6 +71,7 @@ class Guess:
     def __init__(self, opening: str, before: int) -> None:
         self.opening = opening
         self.before = before
+        self.is_message = self.interrupts = False
         self.last = ""
         self.words = ""
         self.words_end = 0
@@ -78,7 +81,17 @@ class Guess:
     @property
     def text(self) -> str:
         """All of it: what becomes text if no call begins."""
-        return self.opening + "".join(self.pieces)
+        return self.shown_opening + "".join(self.pieces)
+
+    @property
+    def shown_opening(self) -> str:
+        """The marker, unless it belongs to a message's header."""
+        return "" if self.is_message else self.opening
+
+    def drop_header(self) -> None:
+        """Drop what was collected: it was a message's header, and the message follows."""
+        self.is_message = True
+        self.pieces.clear()
 
 
 class Messages:
@@ -90,6 +103,7 @@ class Messages:
     def __init__(self, separator: str) -> None:
         self._separator = separator
         self._said: State | None = None  # the last message with text; None after a call
+        self._before: State | None = None  # that before the last call
         self.due: State | None = None
 
     def begin(self, target: State | Jump) -> None:
@@ -98,7 +112,12 @@ class Messages:
             return
         self.due = FIRST_STATES.get(target, target) if target in TEXT_STATES else None
         if self.due is None:
-            self._said = None
+            self._said, self._before = None, self._said
+
+    def reject_call(self, state: State) -> None:
+        """Begin what is no call, but a message with text of `state`."""
+        self._said = self._before
+        self.begin(state)
 
     def separate(self) -> str:
         """Return what stands between the message whose text begins and the one before it."""
@@ -208,14 +227,19 @@ class ShownText:
 
     # Calls.
 
-    def leave_text(self, marker: str, *, ends: bool = False) -> None:
+    def leave_text(self, marker: str, said: int = 0, *, ends: bool = False) -> None:
         """Leave the text by `marker`, which may open a call.
 
-        ends: it ends a message. What cannot be read after it belongs to none, and is content.
+        said: how many of its first characters are text. ends: it ends a message; what cannot be
+            read after it belongs to none, and is content.
         """
+        if said:
+            self.show(marker[:said])
+        interrupts = self.state not in FIRST_STATES
         self.state = State.CONTENT if ends else FIRST_STATES.get(self.state, self.state)
         self.plain = None
-        self.open_guess("" if ends else self._space + marker)
+        guess = self.open_guess("" if ends else self._space + marker[said:])
+        guess.interrupts = interrupts
 
     def enter_markup(self) -> None:
         """Begin a state that is not text."""
@@ -223,9 +247,10 @@ class ShownText:
             self.open_guess("")
         self._space = ""
 
-    def open_guess(self, opening: str) -> None:
+    def open_guess(self, opening: str) -> Guess:
         """Start to collect what may turn out to be text. opening: the marker that left the text."""
         self.guess = Guess(opening, self.calls.index)
+        return self.guess
 
     def keep(self, text: str) -> None:
         """Collect `text` while the call has not begun."""
@@ -248,6 +273,17 @@ class ShownText:
             self.keep(marker)
         elif may_open and not self.calls.open:
             self.open_guess(marker)
+
+    def skip(self, text: str, state: State, *, is_meant: bool) -> int:
+        """Skip what may stand between calls; return how much of `text` that is.
+
+        state: of the text. is_meant: a token has opened the section, if it is one.
+        """
+        if state is State.TOOL_SECTION and self.keep_words(text, is_section=is_meant):
+            return len(text)
+        skipped = text[: len(text) - len(text.lstrip(BETWEEN_CALLS))]
+        self.keep(skipped)
+        return len(skipped)
 
     def keep_words(self, text: str, *, is_section: bool) -> bool:
         """Collect words between the calls of a section, unless they are too many.
@@ -319,6 +355,15 @@ class ShownText:
             return (self._after_call or self._lacks_end) and not self.calls.open
         return self.guess.last == marker
 
+    def drop_header(self, end: str) -> None:
+        """Drop the header that was collected: a message follows, perhaps of a rejected call.
+
+        end: the marker after it. Without one, and with none in front, the header may be text.
+        """
+        guess = self.guess
+        if guess is not None and not guess.interrupts and (end or guess.opening.strip()):
+            guess.drop_header()
+
     def keep_doubled(self, marker: str) -> None:
         """Keep a marker that is doubled, and so means nothing."""
         self.keep(marker)
@@ -339,7 +384,9 @@ class ShownText:
         """Show a section with words and no call: the model has written about the marker."""
         guess = self.guess
         if guess is not None and guess.words:
-            self.show(guess.opening + "".join(guess.pieces[: guess.words_end]))
+            if guess.is_message:
+                self.messages.reject_call(self.state)
+            self.show(guess.shown_opening + "".join(guess.pieces[: guess.words_end]))
             guess.opening, guess.pieces = "", guess.pieces[guess.words_end :]
 
     def complete_call(self) -> None:
@@ -349,8 +396,10 @@ class ShownText:
     def reject(self) -> str:
         """Reject the guess: show its opening marker; return the text to be read again."""
         opening = again = ""
-        if self.guess is not None:
-            opening, again = self.guess.opening, "".join(self.guess.pieces)
+        if (guess := self.guess) is not None:
+            opening, again = guess.shown_opening, "".join(guess.pieces)
+            if guess.is_message:
+                self.messages.reject_call(self.state)
         self.guess = None
         self._read_again_budget -= len(again)
         if self._read_again_budget < 0:

@@ -137,7 +137,7 @@ def cohere(source: str) -> Sample:
     """Return a call of Command A."""
     call = f'[{{"tool_call_id": "0", "tool_name": "add_note", "parameters": {NOTE_JSON}}}]'
     return one_call(
-        f"<|START_THINKING|>{LEAD}<|END_THINKING|><|START_ACTION|>{call}<|END_ACTION|>",
+        f"<|START_RESPONSE|>{LEAD}<|END_RESPONSE|><|START_ACTION|>{call}<|END_ACTION|>",
         source,
         special=COHERE,
         needs="cohere_melody",

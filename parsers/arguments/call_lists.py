@@ -15,7 +15,7 @@ _MAX_SPACE = 1024
 
 
 class CallListGrammar(OuterGrammar):
-    """Reads a list of calls, or one call object: JSON if it begins with a brace, else Python.
+    """Reads a list of calls, or calls without its bracket: JSON if a brace comes first, or Python.
 
     Holds back the list's bracket and at most `_MAX_SPACE` of white space, and what
     `JsonCallGrammar` or `PythonCallGrammar` holds back.
@@ -25,8 +25,9 @@ class CallListGrammar(OuterGrammar):
         self, calls: ToolCallEmitter, keys: CallKeys, *, declared_only: bool = False
     ) -> None:
         self._json = JsonCallGrammar(calls, keys, declared_only=declared_only)
-        self._python = PythonCallGrammar(calls, bracketed=True, declared_only=declared_only)
-        self._value: IncrementalGrammar = self._python
+        self._list = PythonCallGrammar(calls, bracketed=True, declared_only=declared_only)
+        self._lines = PythonCallGrammar(calls, bracketed=False, declared_only=declared_only)
+        self._value: IncrementalGrammar = self._list
         self._state = self._choose
 
     @property
@@ -55,7 +56,8 @@ class CallListGrammar(OuterGrammar):
 
     def _choose(self, text: str, position: int) -> int:
         """Find the first character that is neither white space nor the list's bracket."""
-        at = position + (text[position] == "[")
+        in_list = text[position] == "["
+        at = position + in_list
         end = position + _MAX_SPACE
         while at < min(len(text), end) and text[at] in _SPACE:
             at += 1
@@ -63,6 +65,8 @@ class CallListGrammar(OuterGrammar):
             return position
         if at < end and text[at : at + 1] == "{":
             self._value = self._json
+        elif not in_list and text[at : at + 1] != "[":
+            self._value = self._lines
         self._state = self._in_value
         return position
 

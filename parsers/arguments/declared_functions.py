@@ -54,6 +54,16 @@ class DeclaredFunctions:
             return ()
         return [key for key in required if isinstance(key, str)]
 
+    def find_name(self, name: str, namespace: str) -> str:
+        """Return the longest declared end of `name`, behind namespaces; `name` if none is declared.
+
+        namespace: the mark that ends each namespace; "" if a name has none.
+        """
+        rest = name
+        while namespace and rest not in self and namespace in rest:
+            rest = rest.partition(namespace)[2]
+        return rest if rest in self else name
+
     def may_be_name(self, name: str, frame_words: Collection[str] = ()) -> bool:
         """Whether a function may have this name: it is declared, or looks like one.
 

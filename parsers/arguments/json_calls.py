@@ -33,6 +33,7 @@ class CallKeys:
     name, arguments, id: the keys of these.
     inside: keys whose object's members are read as the call's own, such as "function" in
         OpenAI's form.
+    defines: keys of a function's definition, which is no call.
     name_is_key: each member is a call: its key is the name, its value the arguments.
     """
 
@@ -40,6 +41,7 @@ class CallKeys:
     arguments: tuple[str, ...] = ("arguments", "parameters")
     id: tuple[str, ...] = ("id",)
     inside: tuple[str, ...] = ("function",)
+    defines: tuple[str, ...] = ()
     name_is_key: bool = False
 
     @cached_property
@@ -267,7 +269,9 @@ class JsonCallGrammar(OuterGrammar):
     def _other_member(self, char: str) -> None:
         """Begin a member's value that is not the arguments. char: its first character."""
         keys = self._keys
-        if self._key in keys.name and self._name is None:
+        if self._key in keys.defines and not self._begun:
+            self.status = Status.NOT_A_CALL
+        elif self._key in keys.name and self._name is None:
             self._begin_value(self._hold, lambda: self._take_name(self._take_word()))
         elif self._key in keys.id:
             self._begin_value(self._hold, self._take_id)

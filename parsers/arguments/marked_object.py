@@ -15,6 +15,9 @@ from .typed_json import TypedJson
 
 _KEY = re.compile(r"[^:,{}\[\]<\"'\n]+")
 _VALUE = re.compile(r"[^,{}\[\]<]+")
+# The same between parentheses, where the models write keyword arguments as Python does.
+_KEYWORD = re.compile(r"[^:=,(){}\[\]<\"'\n]+")
+_KEYWORD_VALUE = re.compile(r"[^=,(){}\[\]<]+")
 # A key in a bare value: the comma before it was omitted.
 _NEXT_KEY = re.compile(r"[ \t\r\n][^\W\d]\w*[ \t]?:")
 _KEY_BEHIND = re.compile(r"[^\W\d]\w{0,63}[ \t]?:")
@@ -32,7 +35,8 @@ class MarkedObject(TypedJson):
     """Writes an object of arguments whose bare values are typed by the declared schema.
 
     A bare key ends at its colon, a bare value at a comma or bracket; both may contain spaces. The
-    comma before a bare key may be missing. A mark is text of a string if what follows it cannot
+    comma before a bare key may be missing. Parentheses may stand for the outer braces, with `=` for
+    the colons between them. A mark is text of a string if what follows it cannot
     follow a string's end; such marks come in pairs, or the call stays open.
 
     calls: the call, with its declared schema. quotes: the marks around strings.
@@ -43,6 +47,13 @@ class MarkedObject(TypedJson):
     def __init__(self, calls: ToolCallEmitter, quotes: tuple[str, ...]) -> None:
         super().__init__(calls, calls.arguments, quotes)
         self._has_half_pair = False  # of the marks in the string
+        self._has_keywords = False  # parentheses stand for the outer braces
+
+    @property
+    @override
+    def string_end(self) -> tuple[str, str]:
+        mark, behind = super().string_end
+        return mark, behind.replace("}", "})") if self._has_keywords else behind
 
     @override
     def take_unexpected(self, char: str) -> None:
@@ -111,16 +122,28 @@ class MarkedObject(TypedJson):
         self._has_half_pair = False
 
     @override
+    def _value(self, text: str, position: int) -> int:
+        if not self._closers:
+            self._has_keywords = text.startswith("(", position)
+            if self._has_keywords:
+                return super()._value("{", 0) + position
+        return super()._value(text, position)
+
+    @override
     def _word(self, text: str, position: int) -> int:
-        match = (_KEY if self._in_key else _VALUE).match(text, position)
+        key, value = (_KEYWORD, _KEYWORD_VALUE) if self._has_keywords else (_KEY, _VALUE)
+        match = (key if self._in_key else value).match(text, position)
         if match is None or len(match.group()) > MAX_WORD:
             return super()._word(text, position)
         end = match.end()
         if end == len(text) and not self._final:
             return position
+        behind = text[end : end + 1]
         if not self._in_key:
+            if self._has_keywords and behind and behind in "=(" and self.stop():
+                return position  # an expression, or the comma in front of a key is missing
             return self._bare_value(text, position, end)
-        if text[end : end + 1] != ":":
+        if behind != ":" and not (self._has_keywords and behind == "="):
             return super()._word(text, position)
         self._emit(f'"{escape_json(match.group().strip())}"')
         self._end_value()

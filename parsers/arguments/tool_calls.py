@@ -21,6 +21,11 @@ from ..schema import FunctionSchema
 from .declared_functions import DeclaredFunctions
 from .json_text import escape_json
 
+# Text between parameters that is no mere mark; and a sign that it was a parameter, or belongs to
+# one: a tag, an end mark that ends nothing, a value in quotes.
+_WORD = re.compile(r"\w")
+_MARK = re.compile(r"[<>=\"{}\[\]|]")
+
 
 @dataclass
 class CallSource:
@@ -30,7 +35,7 @@ class CallSource:
     lacks_mark, lacks_end: a mark has been dropped; the end of a value is missing.
     lacks_call_end: so is the call's own.
     lacking_quote: the second quote that a key lacks.
-    stray: marks between the parameters. shows_stray: text between these went out.
+    stray: marks between the parameters, and words that wait there. shows_stray: text went out.
     has_literals: the values are literals, with ends of their own.
     """
 
@@ -72,7 +77,7 @@ class ToolCallEmitter:
         self.functions = DeclaredFunctions(parameters, checks=not guesses)
         self.before_start: Callable[[], None] = lambda: None
         self._guesses = guesses
-        self._markup = None if guesses else markup
+        self.use(markup)
         self._source = CallSource()
         # The arguments of the last call, for `FindMarkup`, and how many characters more it takes.
         self._written = StringIO()
@@ -81,6 +86,10 @@ class ToolCallEmitter:
         self.index = -1
         self.open = False
         self.name = ""
+
+    def use(self, markup: FindMarkup | None) -> None:
+        """Look for the markers of another form of calls from now on."""
+        self._markup = None if self._guesses else markup
 
     @property
     def schema(self) -> FunctionSchema:
@@ -166,17 +175,21 @@ class ToolCallEmitter:
         else:
             self.malformed("missing_value")
 
-    def stray(self, text: str, kind: Malformation = "extra_text", key: str = "") -> bool:
+    def stray(
+        self, text: str, kind: Malformation = "extra_text", key: str = "", *, skips: bool = False
+    ) -> bool:
         """Take text of the open call where only markers may stand: no word of it is dropped.
 
         key: waits for a value in front of the text. Return whether it went out with the text.
+        skips: words without a mark wait, and are dropped if the call goes on after them.
         """
         if not self.open or self._guesses:
             return False
         source = self._source
         if not source.shows_stray:
+            is_slip = (_MARK if skips and not key else _WORD).search(text) is not None
             text = (source.stray + text).lstrip()  # white space is not held, however long it is
-            if re.search(r"\w", text) or len(text) > MAX_MARKUP:
+            if is_slip or len(text) > MAX_MARKUP:
                 self.malformed(kind)
             if not source.is_malformed or not text:
                 source.stray = text
@@ -194,6 +207,19 @@ class ToolCallEmitter:
         source.lacks_mark |= bool(source.stray)
         source.stray = ""
         source.shows_stray = False
+
+    @property
+    def held_words(self) -> str:
+        """The words that wait in the open call."""
+        return self._source.stray
+
+    def show_words(self) -> None:
+        """Show the words that wait, in a call that nothing of its own goes on or ends."""
+        source = self._source
+        if _WORD.search(source.stray) is not None:
+            self.malformed("extra_text")
+            self.arguments(f" {source.stray}" if source.keys else source.stray)
+            source.stray = ""
 
     def search_markup(self) -> None:
         """Keep what is written from now on, for `has_swallowed_markup`."""

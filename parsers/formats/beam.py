@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ..format import Jump, ReuseSuffix, Spelling, State
 from .fragments import merge_states
-from .openai import ENDS, OPENAI
+from .openai import AFTER_RECIPIENT, BEFORE_RECIPIENT, ENDS, OPENAI
 
 _KEY = '<rfl:parameter name="'
 # A line break stands on each side of a value; the one at its end may be part of the token.
@@ -38,7 +38,12 @@ BEAM = replace(
         },
     ),
     headers=(
-        (re.compile(r"\bto=(?P<name>(?!assistant\b)[^\s<]+)"), State.PARAMETERS),
+        (
+            re.compile(
+                rf"{BEFORE_RECIPIENT}(?P<name>(?!assistant\b)[^\s<]++){AFTER_RECIPIENT}", re.DOTALL
+            ),
+            State.PARAMETERS,
+        ),
         *OPENAI.headers[2:],
     ),
     aliases=(),

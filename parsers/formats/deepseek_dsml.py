@@ -4,6 +4,7 @@ GigaChat 3.5 uses the same format with other markers.
 """
 
 import re
+from dataclasses import replace
 
 from ..format import Format, Jump, ReuseSuffix, Spelling, State
 from .fragments import think, variant
@@ -15,9 +16,23 @@ _VALUE_ENDS = {
     "<｜DSML｜parameter ": State.HEADER,
     "\n<｜DSML｜parameter ": State.HEADER,
 }
+# How the models write the marks around the tag's name instead: lsdefine/GenericAgent#804,
+# cline/cline#13348, openclaw/openclaw#128858, AgentFlocks/flocks#687.
+_BARS = ("‖", "｜｜", "|", "||")
 
 
-DEEPSEEK_V32 = Format(
+def _with_bars(format_: Format) -> Format:
+    """Return `format_` with a form of its calls for each way in which the bars are written."""
+    forms = (
+        variant(
+            format_, format_.name, markers={"｜DSML｜": f"{bar}DSML{bar}"}, source=format_.source
+        )
+        for bar in _BARS
+    )
+    return replace(format_, forms=tuple(forms))
+
+
+_DEEPSEEK_V32 = Format(
     "deepseek_v32",
     {
         State.CONTENT: {
@@ -79,8 +94,10 @@ DEEPSEEK_V32 = Format(
     ),
 )
 
-DEEPSEEK_V4 = variant(
-    DEEPSEEK_V32,
+DEEPSEEK_V32 = _with_bars(_DEEPSEEK_V32)
+
+_DEEPSEEK_V4 = variant(
+    _DEEPSEEK_V32,
     "deepseek_v4",
     aliases=("deepseekv4", "deepseek-v4"),
     markers={"function_calls": "tool_calls"},
@@ -89,8 +106,10 @@ DEEPSEEK_V4 = variant(
     "vllm 0.31 parser/deepseek_v4.py",
 )
 
-DEEPSEEK_V41 = variant(
-    DEEPSEEK_V32,
+DEEPSEEK_V4 = _with_bars(_DEEPSEEK_V4)
+
+_DEEPSEEK_V41 = variant(
+    _DEEPSEEK_V32,
     "deepseek_v41",
     aliases=("deepseekv41", "deepseek-v41"),
     markers={"｜DSML｜": "｜DSML｜ ", "function_calls": "calls"},
@@ -98,6 +117,8 @@ DEEPSEEK_V41 = variant(
     source="DeepSeek V4.1 encoding (vllm 0.31 tokenizers/deepseek_v41_encoding.py); "
     "vllm 0.31 parser/deepseek_v41.py",
 )
+
+DEEPSEEK_V41 = _with_bars(_DEEPSEEK_V41)
 
 GIGACHAT35 = variant(
     DEEPSEEK_V32,

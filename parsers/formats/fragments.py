@@ -154,7 +154,7 @@ def variant(
 ) -> Format:
     """Return a format that differs from `base` only in strings.
 
-    markers: replacements in the markers of `base`, wherever they occur.
+    markers: replacements in the markers of `base`, wherever they occur. Its `forms` are left out.
     states: additional markers. spelling: instead of that of `base` with the new markers.
     Raises ValueError if a key of `markers` occurs in no marker, because it is misspelt.
     """
@@ -172,6 +172,7 @@ def variant(
         states=merge_states(renamed, states or {}),
         source=source,
         spelling=spelling,
+        forms=(),
         **changes,
     )
 

@@ -18,10 +18,17 @@ FUNCTIONGEMMA = Format(
     {
         State.CONTENT: {"<start_function_call>": State.TOOL_SECTION},
         State.TOOL_SECTION: {"call:": State.NAME, "<end_function_call>": Jump.RETURN},
-        State.NAME: {"{": ReuseSuffix(State.ARGUMENTS), "<end_function_call>": Jump.RETURN},
+        State.NAME: {
+            "{": ReuseSuffix(State.ARGUMENTS),
+            # With many tools, the models write Python's keyword arguments (jundot/omlx#1886).
+            "(": ReuseSuffix(State.ARGUMENTS),
+            "<end_function_call>": Jump.RETURN,
+        },
         State.ARGUMENTS: {"<end_function_call>": Jump.RETURN},
     },
     quotes=("<escape>",),
+    # `call:google:mcp:f{}` where `f` is declared (jundot/omlx#1830).
+    namespace=":",
     source="google/functiongemma-270m-it chat template; "
     "vllm 0.31 tool_parsers/functiongemma_tool_parser.py",
     spelling=calls("<start_function_call>", "<end_function_call>", "<escape>"),

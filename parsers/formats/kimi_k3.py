@@ -52,7 +52,9 @@ KIMI_K3 = Format(
         # The channel of calls, their ends, and unknown elements.
         (re.compile(r"\A(?!argument\b|\Z)"), Jump.RETURN),
     ),
-    header=re.compile(r'>?\s*+(?:\w++(?:\s++(?:\w++(?:=(?:"[^"]*+(?:"|\Z))?+)?+)?+)*+)?+'),
+    header=re.compile(
+        r'>?\s*+(?:[\w\-]++(?:\s++(?:\w++(?:=(?:"[^"]*+(?:"|\Z)|[^\s"<>]++)?+)?+)?+)*+)?+'
+    ),
     aliases=("kimi-k3",),
     strip="",
     source="Kimi K3's XTML (vllm 0.31 tool_parsers/kimi_k3_tool_parser.py, "

@@ -3,13 +3,24 @@
 from ..format import COMPLETE, Format, Jump, ReuseSuffix, Spelling, State
 
 PYTHON_TAG = "<|python_tag|>"
+# Llama 4 puts these around what it would write as code.
+PYTHON_START, PYTHON_END = "<|python_start|>", "<|python_end|>"
 
 LLAMA_JSON = Format(
     "llama3_json",
     {
         State.START: {"{": ReuseSuffix(State.JSON_CALLS)},
-        State.CONTENT: {PYTHON_TAG: State.JSON_CALLS},
+        State.CONTENT: {
+            # The models also write calls as Python behind these (meta-llama/llama-models#266), and
+            PYTHON_TAG: State.CALL_LIST,
+            PYTHON_START: State.CALL_LIST,
+            # tags as in Meta's prompts for functions of one's own (#169).
+            "<function=": State.NAME,
+        },
         State.JSON_CALLS: {COMPLETE: Jump.RETURN},
+        State.CALL_LIST: {COMPLETE: Jump.RETURN, PYTHON_END: Jump.RETURN},
+        State.NAME: {">": State.ARGUMENTS},
+        State.ARGUMENTS: {COMPLETE: Jump.RETURN, "</function>": Jump.RETURN},
     },
     aliases=("llama4_json", "llama3"),
     declared_only=True,

@@ -22,8 +22,18 @@ _SWAPPED: dict[str, Target] = {
 # The server's own tools, which are functions only if the request declares them.
 _OWN_TOOL = r"(?:python|browser|container)(?![\w\-])[^\s<]*"
 _NO_FUNCTION = rf"(?:assistant(?![\w\-])|{_OWN_TOOL})"
+# In front of a recipient; and what follows it. Text after that is a message without its marker, and
+# no call; but a recipient without any marker may be an answer's first words.
+BEFORE_RECIPIENT = r"(?P<first>\A)?\bto="
+AFTER_RECIPIENT = (
+    r"(?:<\|channel\|>\s*+\w*+)?\s*+(?:<\|constrain\|>)?\s*+[\w/.+\-]*+"
+    r"(?(first)|\s*+(?P<text>[^\s<].*)?)"
+)
 # A channel's name, and what else a header holds; text after it is a message without its marker.
-_CHANNEL = r"(?:\A|<\|channel\|>)\s*{}(?:\s*<\|constrain\|>\w+)?\s*+(?!to=|<)(?P<text>.+)?"
+_CHANNEL = (
+    r"(?:\A|<\|channel\|>)\s*{}(?:\s+to=assistant(?![\w\-]))?(?:\s*<\|constrain\|>\w+)?"
+    r"\s*+(?!to=|<)(?P<text>.+)?"
+)
 
 OPENAI = Format(
     "openai",
@@ -53,12 +63,20 @@ OPENAI = Format(
     aliases=("harmony", "gpt-oss", "gpt_oss", "openai_gptoss"),
     headers=(
         (re.compile(rf"\bto=(?P<declared>)(?P<name>{_OWN_TOOL})"), State.ARGUMENTS),
-        (re.compile(rf"\bto=(?!{_NO_FUNCTION})(?:functions\.)?(?P<name>[^\s<]+)"), State.ARGUMENTS),
+        (
+            re.compile(
+                rf"{BEFORE_RECIPIENT}(?!{_NO_FUNCTION})(?:functions\.)?(?P<name>[^\s<]++){AFTER_RECIPIENT}",
+                re.DOTALL,
+            ),
+            State.ARGUMENTS,
+        ),
         (re.compile(_CHANNEL.format("analysis"), re.DOTALL), State.REASONING),
         (re.compile("analysis"), State.REASONING),
         (re.compile(rf"\bto=(?P<name>{_OWN_TOOL})"), State.IGNORED),
+        # The answer, whoever it is addressed to.
+        (re.compile(_CHANNEL.format("final"), re.DOTALL), State.CONTENT),
         (re.compile(r"\bto=assistant(?![\w\-])"), State.IGNORED),
-        (re.compile(_CHANNEL.format("(?:final|commentary)"), re.DOTALL), State.CONTENT),
+        (re.compile(_CHANNEL.format("commentary"), re.DOTALL), State.CONTENT),
         (re.compile(r"\A(?:assistant)?\Z"), State.START),
         (re.compile(""), State.CONTENT),
     ),

@@ -4,6 +4,8 @@ from ..format import Format, Jump, ReuseSuffix, State
 from .fragments import call_array
 
 BARE = ReuseSuffix(State.JSON_CALLS)
+_END = "</think>"
+_AFTER_END = ReuseSuffix(State.JSON_CALLS, said=len(_END))
 
 XLAM = Format(
     "xlam",
@@ -16,8 +18,8 @@ XLAM = Format(
             **{f"```{word}{space}[": BARE for word in ("json", "") for space in ("\n", "\r\n")},
             "```json [": BARE,
             "```json[": BARE,
-            # The end of reasoning, for requests without a reasoning parser.
-            **{f"</think>{space}[": BARE for space in ("", " ", "\n", "\n\n", "\r\n")},
+            # Without a reasoning parser calls follow the end of reasoning, which is text.
+            **{f"{_END}{space}[": _AFTER_END for space in ("", " ", "\n", "\n\n", "\r\n")},
         },
         State.JSON_CALLS: {"</tool_call>": Jump.RETURN, "```": Jump.RETURN},
     },

@@ -100,6 +100,52 @@ def test_a_call_that_cannot_be_read_is_content_after_a_thought(cuts: list[int]) 
     assert [call.name for call in found.calls] == ["get_time"]
 
 
+BEFORE, ZONE, DAYS = "<|act|>get_time<|with|>", "<arg zone>Rome</arg>", "<arg days>3</arg>"
+
+
+@pytest.mark.parametrize("words", ["note: soon", "\njunk\n", "It's (so), no? " * 9])
+@given(cuts=st.lists(st.integers(1, 300), max_size=9))
+def test_words_between_closed_parameters_are_dropped(words: str, cuts: list[int]) -> None:
+    for text in (
+        f"{BEFORE}{ZONE}{words}{DAYS}<|hush|>",
+        f"{BEFORE}{ZONE}{DAYS}{words}<|hush|>",
+    ):
+        at = sorted({0, *(cut for cut in cuts if cut < len(text)), len(text)})
+        pieces = [text[begin:end] for begin, end in itertools.pairwise(at)]
+        found = parse(MADE_UP, pieces, [TOOL])
+        assert found.calls == (Call("get_time", {"zone": "Rome", "days": 3}),)
+        assert found.content is None
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        " to end it</arg><|hush|>",
+        f" to end it</arg>{DAYS}<|hush|>",
+        ' days">3<|hush|>',
+        " days=3<|hush|>",
+        " to end it",
+        f" to end it{BEFORE}{ZONE}<|hush|>",
+        f" words{' and words' * 200}<|hush|>",
+    ],
+)
+@given(cuts=st.lists(st.integers(1, 120), max_size=9))
+def test_words_with_a_mark_leave_the_call_open_and_go_out(behind: str, cuts: list[int]) -> None:
+    text = BEFORE + ZONE + behind
+    at = sorted({0, *(cut for cut in cuts if cut < len(text)), len(text)})
+    pieces = [text[begin:end] for begin, end in itertools.pairwise(at)]
+    arguments = parse(MADE_UP, pieces, [TOOL]).calls[0].arguments
+    assert isinstance(arguments, str)
+    assert behind.removesuffix("<|hush|>").split("<")[0].strip() in arguments
+
+
+def test_a_word_in_place_of_a_required_parameter_leaves_the_call_open() -> None:
+    required = {**TOOL["function"]["parameters"], "required": ["zone", "days"]}
+    tool = {"type": "function", "function": {**TOOL["function"], "parameters": required}}
+    found = parse(MADE_UP, [f"{BEFORE}{ZONE} days 3 <|hush|>"], [tool])
+    assert isinstance(found.calls[0].arguments, str)
+
+
 @pytest.mark.parametrize("thought", ["", "<|muse|>Hm.<|hush|>"])
 def test_json_is_content_without_a_field_for_it(thought: str) -> None:
     found = parse({**MADE_UP, "fields": WITHOUT_CONTENT}, list(thought + '{"a": 1}'), [TOOL])
@@ -181,11 +227,6 @@ DIFFERENT = {
         serve/qwen3_5#call-cut-in-arguments trl/qwen3_5#call-cut-in-arguments
         hf-tests/qwen3_template#call-cut-in-arguments
         hf-tests/_XML_STRING_ARGS_TEMPLATE#call-cut-in-arguments""",
-    "other text in a call": """
-        synthetic/base#junk-in-tool serve/qwen3_5#stray-text-between-parameters
-        trl/qwen3_5#stray-text-between-parameters
-        hf-tests/qwen3_template#stray-text-between-parameters
-        hf-tests/_XML_STRING_ARGS_TEMPLATE#stray-text-between-parameters""",
     "repeated keys": """
         synthetic/base#duplicate-key synthetic/base#union-dup-array trl/glm4moe#repeated-key
         serve/qwen3_5#call-duplicate-key trl/qwen3_5#call-duplicate-key

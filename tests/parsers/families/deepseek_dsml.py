@@ -6,7 +6,7 @@ GigaChat 3.5 writes the same under another name.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from benchmarks.samples.sample import Call, Outcome
@@ -122,6 +122,51 @@ def thinking_cases(write: Writer) -> tuple[Case, ...]:
     )  # fmt: skip
 
 
+# How the models write the bars, too: lsdefine/GenericAgent#804, cline/cline#13348,
+# openclaw/openclaw#128858, AgentFlocks/flocks#687.
+BARS = ("‖", "｜｜", "|", "||")
+WROTE: tuple[Invocation, ...] = (
+    ("write", {"path": "a", "text": "x\n</parameter>"}),
+    ("query", {"filter": {"a": [1, {"b": "c"}]}, "limit": 3}),
+    ("now", {}),
+)
+
+
+def bar_cases(block: str, tag: str) -> Iterator[Case]:
+    """Yield calls with other bars, and calls whose values have the tags of another form."""
+    written = writer(block, tag)
+    calls = tuple(Call(*call) for call in WROTE)
+    for bar in BARS:
+        other = tag.replace("｜", bar)
+        write = writer(block, other)
+        yield Case(
+            f"calls with {bar}",
+            f"{write('So.', WROTE)}\nDone.",
+            Outcome(None, "So.\n\n\nDone.", calls),
+            vllm="shows the markup",
+        )
+        yield Case(
+            f"no end of a parameter with {bar}",
+            write("", [("write", {"path": "a", **TEXT})]).replace(f"</{other}parameter>", "", 1),
+            Outcome(calls=(Call("write", {"path": "a", **TEXT}),)),
+            vllm="shows the markup",
+        )
+        yield Case(
+            f"a mention of {bar}",
+            f'Use <{other}invoke name="now"> in <{other}{block}>.',
+            Outcome(None, f'Use <{other}invoke name="now"> in <{other}{block}>.'),
+        )
+        for number, (outer, inner, tags) in enumerate(
+            ((written, write, other), (write, written, tag))
+        ):
+            text = f"</{tags}parameter> {inner('', WROTE)} </{tags}invoke>"
+            yield Case(f"one form in another {number} with {bar}",
+                       outer("", [("write", {"path": text, "text": "x"}), ("now", {})]),
+                       Outcome(calls=(Call("write", {"path": text, "text": "x"}),
+                                      Call("now", {}))),
+                       vllm="shows the markup" if number else "")  # fmt: skip
+
+
 TAG = "｜DSML｜"
 V32, V4, V41 = writer("function_calls", TAG), writer("tool_calls", TAG), writer("calls", TAG + " ")
 GCML = "｜GCML｜"
@@ -136,7 +181,7 @@ FAMILIES = (
         markers=THINK,
         special=(TAG,),
         vllm="deepseek_v32",
-        cases=cases(V32, "function_calls", TAG),
+        cases=(*cases(V32, "function_calls", TAG), *bar_cases("function_calls", TAG)),
     ),
     Family(
         "deepseek_v4",
@@ -148,6 +193,7 @@ FAMILIES = (
         vllm="deepseek_v4",
         cases=(
             *cases(V4, "tool_calls", TAG),
+            *bar_cases("tool_calls", TAG),
             *thinking_cases(V4),
             Case(
                 "the block's name misspelt",
@@ -164,7 +210,11 @@ FAMILIES = (
         reasoning_parser="deepseek_v41",
         tags=TAGS,
         vllm="deepseek_v41",
-        cases=(*cases(V41, "calls", TAG + " "), *thinking_cases(V41)),
+        cases=(
+            *cases(V41, "calls", TAG + " "),
+            *bar_cases("calls", TAG + " "),
+            *thinking_cases(V41),
+        ),
     ),
     Family(
         "gigachat35",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.samples.sample import Call, Outcome
-from tests.parsers.families.family import Case, Family, Invocation, Tags
+from tests.parsers.families.family import Case, Family, Invocation, Tags, function
 
 CHANNEL, CHANNEL_END = "<|channel>thought\n", "<channel|>"
 MARK, ESCAPE = '<|"|>', "<escape>"
@@ -49,6 +49,59 @@ def functiongemma(content: str, calls: Sequence[Invocation]) -> str:
 
 
 HI = Call("write", {"path": "a", "text": "hi"})
+# With many tools the models write Python's keyword arguments, and namespaces in front of names,
+# which no template does: jundot/omlx#1830, #1846 and #1886, vllm-project/vllm#53657,
+# NousResearch/hermes-agent#7449.
+KEYWORDS: tuple[Invocation, ...] = (
+    ("write", {"path": "a", "text": "it's (x), {y} = z)"}),
+    ("add", {"a": -1, "b": 0.5, "exact": True, "label": None}),
+    ("query", {"filter": {"a": [1, {"b": "c"}]}, "tags": ["x", "y"], "limit": 3}),
+    ("write", {"path": "not declared", "other": "hi"}),
+    ("write", {"path": "<tool_call|> <end_function_call>"}),
+)
+NAMESPACES = {"google:mcp:b-c": "b-c", "x:b": "b", "x:a:b": "a:b"}
+NAMED = tuple(function(name, n="integer") for name in sorted({*NAMESPACES.values()}))
+
+
+def keyword_cases(begin: str, end: str, mark: str) -> Iterator[Case]:
+    """Yield calls with keyword arguments, and with namespaces."""
+    texts = [
+        (text, Call(name, arguments))
+        for name, arguments in KEYWORDS
+        for text in (
+            ", ".join(f"{key}={value!r}" for key, value in arguments.items()),
+            ", ".join(f"{key}={parse_value(value, mark)}" for key, value in arguments.items()),
+        )
+    ]
+    texts += [
+        (text, HI)
+        for text in (
+            f"path: 'a', text: {mark}hi{mark}",
+            '\n  path="a",\n  text="hi",\n',
+            "path=a, text=hi",
+        )
+    ]
+    texts += [
+        ('"a", "hi"', Call("write", '{"a", "hi")')),
+        ('path=f(1), text="hi"', Call("write", '{"path":f(1), text="hi")')),
+        ('path="a" and more', Call("write", '{"path":"a" and more)')),
+        ("a=3 b=4", Call("add", '{"a":3 b=4)')),
+        ('**{"path": "a"}', Call("write", '{**{"path": "a"})')),
+    ]
+    for number, (text, call) in enumerate(texts):
+        yield Case(
+            f"keyword arguments {number}",
+            f"{begin}call:{call.name}({text}){end}",
+            Outcome(calls=(call,)),
+            unfinished=isinstance(call.arguments, str),
+            vllm=NO_KEYWORDS,
+        )
+    for written, name in NAMESPACES.items():
+        output = f"{begin}call:{written}{{n:1}}{end}"
+        yield Case(f"the name {written}", output, Outcome(calls=(Call(name, {"n": 1}),)),
+                   tools=NAMED, vllm=WORDS)  # fmt: skip
+
+
 HI_CALL = gemma4("", [(HI.name, HI.arguments)])
 HI_ESCAPED = functiongemma("", [(HI.name, HI.arguments)])
 NOW = Call("now", {})
@@ -56,6 +109,7 @@ ONLY_ESCAPED = (
     "reads only what stands in its marks; the chat template writes nothing but strings so"
 )
 BY_VALUE = "makes a number or a keyword of any string that looks like one, whatever is declared"
+NO_KEYWORDS = "reads no keyword arguments"
 WORDS = (
     "keeps bare words and nested numbers as strings; its template writes numbers, and Python's "
     "None for null, bare"
@@ -86,6 +140,11 @@ FAMILIES = (
                  Outcome("I write.", None, (HI,))),
             Case("a call in the midst of reasoning", f"{CHANNEL}I write.{HI_CALL}",
                  Outcome("I write.", None, (HI,))),
+            *keyword_cases("<|tool_call>", "<tool_call|>", MARK),
+            Case("no keyword arguments", "<|tool_call>call:now()<tool_call|>",
+                 Outcome(calls=(NOW,))),
+            Case("a declared name with a colon", "<|tool_call>call:a:b{n:1}<tool_call|>",
+                 Outcome(calls=(Call("a:b", {"n": 1}),)), tools=NAMED),
             Case("no prefix", "<|tool_call>:now{}<tool_call|>", Outcome(calls=(NOW,))),
             Case("no arguments at all", "<|tool_call>call:now<tool_call|>", Outcome(calls=(NOW,))),
             Case("white space everywhere",
@@ -153,6 +212,7 @@ FAMILIES = (
                  f"<start_function_call>call:write{{path: {ESCAPE}a{ESCAPE}, text: {ESCAPE}"
                  f"hi{ESCAPE}}}<end_function_call>",
                  Outcome(calls=(HI,)), vllm="wants no space in front of a string and loses both"),
+            *keyword_cases("<start_function_call>", "<end_function_call>", ESCAPE),
             Case("numbers in its marks are strings",
                  f"<start_function_call>call:write{{path:{ESCAPE}3{ESCAPE}}}<end_function_call>",
                  Outcome(calls=(Call("write", {"path": "3"}),)), vllm=BY_VALUE),

@@ -6,7 +6,7 @@ Nemotron's models by DeciLM write arrays of such objects.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation
@@ -27,12 +27,66 @@ HI = Call("write", {"path": "a", "text": "hi"})
 HI_JSON = '{"path": "a", "text": "hi"}'
 PROSE = '<tool_call>{"name": "now", "arguments": "not a dict"}'
 
+IN_CONTENT = "reads no other tags"
+
+
+def in_tools(calls: Sequence[Invocation]) -> str:
+    """Write as Qwen 2.5 Coder does (vllm-project/vllm#10952 and #32926)."""
+    return write("", calls).replace("tool_call>", "tools>")
+
+
+def tools_cases() -> Iterator[Case]:
+    """Yield calls between the tags of the prompt's list, and lists of functions, which are none."""
+    calls: list[Invocation] = [
+        ("write", {"path": "a", "text": "</tools> {}"}),
+        ("query", {"filter": {"a": [1, {"b": "c"}]}, "limit": 3}),
+        ("now", {}),
+    ]
+    called = tuple(Call(*call) for call in calls)
+    yield Case("calls in other tags", in_tools(calls), Outcome(calls=called), vllm=IN_CONTENT)
+    yield Case(
+        "other tags around an array",
+        f"<tools>\n{call_array(calls)}\n</tools>",
+        Outcome(calls=called),
+        vllm=IN_CONTENT,
+    )
+    yield Case(
+        "text around calls in other tags",
+        f"First:\n\n{in_tools(calls[:1])}\n\nNext:\n\n{in_tools(calls[2:])}\nDone.",
+        Outcome(None, "First:\n\n\n\nNext:\n\n\nDone.", (called[0], called[2])),
+        vllm=IN_CONTENT,
+    )
+    yield Case(
+        "no end of other tags",
+        in_tools(calls[:1]).removesuffix("</tools>"),
+        Outcome(calls=called[:1]),
+        vllm=IN_CONTENT,
+    )
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+    function = {"name": "write", "description": "Writes.", "parameters": schema}
+    for number, text in enumerate(
+        (
+            json.dumps({"type": "function", "function": function}),
+            json.dumps(function),
+            json.dumps({"name": "write", "parameters": schema}),
+            '{"name": "other", "arguments": {"x": 1}}',
+            "are listed",
+        )
+    ):
+        listed = f"These are my <tools>\n{text}\n</tools>."
+        yield Case(f"no calls {number} in other tags", listed, Outcome(None, listed))  # fmt: skip
+    for other in ("<tools>", "</tools>", in_tools(calls)):
+        yield Case(f"a value with {other[:8]}", write("", [("write", {"text": other})]),
+                   Outcome(calls=(Call("write", {"text": other}),)))  # fmt: skip
+
+
 HERMES = Family(
     "hermes",
     write,
     markers=("<tool_call>", "</tool_call>"),
     vllm="hermes",
     cases=(
+        *tools_cases(),
         Case("end marker in a string",
              '<tool_call>\n{"name": "write", "arguments": {"text": "a </tool_call> b"}}\n'
              '</tool_call>',

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, function
@@ -17,12 +18,57 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
     return content + ("<|python_tag|>" if content and calls else "") + written
 
 
+# Calls that the models write although no template does: meta-llama/llama-models#266 and #169.
+SEEN: tuple[Invocation, ...] = (
+    ("write", {"path": "a", "text": 'it\'s </function>, "so"'}),
+    ("add", {"a": -1, "b": 0.5, "exact": True, "label": None}),
+    ("query", {"filter": {"a": [1, {"b": "c"}]}, "tags": ["x", "y"]}),
+    ("now", {}),
+)
+
+
+def python_cases() -> Iterator[Case]:
+    """Yield calls as Python behind the tokens for code, and calls in tags of functions."""
+    for name, arguments in SEEN:
+        python = f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
+        call = Call(name, arguments)
+        for begin, end in (("<|python_tag|>", ""), ("<|python_start|>", "<|python_end|>")):
+            yield Case(
+                f"{name} as Python in {begin}",
+                f"{begin}{python}{end}",
+                Outcome(calls=(call,)),
+                vllm=NO_PYTHON,
+            )
+            yield Case(
+                f"{name} in a list in {begin}",
+                f"So.{begin}[{python}, {python}]{end}",
+                Outcome(None, "So.", (call, call)),
+                vllm=NO_PYTHON,
+            )
+        tags = f"<function={name}>{json.dumps(arguments)}</function>"
+        yield Case(
+            f"{name} in tags",
+            f"So.\n{tags}\n{tags}Done.",
+            Outcome(None, "So.\nDone.", (call, call)),
+            vllm=NO_PYTHON,
+        )
+    for text in (
+        '<|python_tag|>other(path="a")',
+        "<|python_tag|>write(path=x)",
+        '<function=other>{"path": "a"}</function>',
+        "Use <function=write> for it.",
+        "<function=write><parameter=path>a</parameter></function>",
+    ):
+        yield Case(f"no call {text[:30]}", text, Outcome(None, text))  # fmt: skip
+
+
+NO_PYTHON = "reads JSON alone"
 PERSON = '{"name": "Ann", "age": 3}'
 
 FAMILY = Family(
     "llama3_json",
     write,
-    special=("<|python_tag|>",),
+    special=("<|python_tag|>", "<|python_start|>", "<|python_end|>"),
     vllm="llama3_json",
     vllm_differs=dict.fromkeys(("text and a call", "scripts"), "drops the text in front of a call"),
     cases=(
@@ -30,6 +76,15 @@ FAMILY = Family(
         Case("announced as code",
              f'<|python_tag|>{to_json("write", {"path": "a", "text": "hi"}, KEY)}',
              Outcome(calls=(HI,))),
+        Case("between Llama 4's tokens for code",
+             f'<|python_start|>{to_json("write", {"path": "a", "text": "hi"}, KEY)}<|python_end|>',
+             Outcome(calls=(HI,))),
+        Case("two calls between Llama 4's tokens, and text",
+             f"So.<|python_start|>{write('', (('now', {}), ('now', {})))}<|python_end|>Done.",
+             Outcome(None, "So.Done.", (Call("now", {}),) * 2), vllm="drops the text around calls"),
+        *python_cases(),
+        Case("Llama 4's code that is no JSON", "<|python_start|>print(1)",
+             Outcome(None, "<|python_start|>print(1)")),
         Case("arguments instead of parameters", to_json("write", {"path": "a", "text": "hi"}),
              Outcome(calls=(HI,))),
         Case("one per line", "\n".join(to_json("now", {}, KEY) for _ in range(2)),
