@@ -163,7 +163,7 @@ class CallReader:
         if state is State.KEY:
             self.end_frame()
             self._shown.calls.drop_stray()
-            self._key = self.collected
+            self._key = self._end_key(target, marker)
             self._end_unended(self._key)
         elif self.value is not None and target in _KEYS:
             self._unended = self._value_key, self.value, marker
@@ -176,6 +176,16 @@ class CallReader:
             return self.grammar.status is not Status.NOT_A_CALL
         return True
 
+    def _end_key(self, target: State | Jump, marker: str) -> str:
+        """Return the key. White space in front of a tag that begins its value is not part of it.
+
+        Such a tag shows that the key's own end is missing.
+        """
+        if target not in VALUE_STATES or not marker.startswith("<"):
+            return self.collected
+        self._shown.calls.drop_mark()
+        return self.collected.strip()
+
     def _doubles_start(self) -> bool:
         """Whether the marker of a value is doubled, which is noted: nothing of it has been read."""
         if self.value is None or not self.value.is_empty:
@@ -184,9 +194,15 @@ class CallReader:
         return True
 
     def _end_value(self, state: State, value: SchemaValue) -> None:
-        if state is State.JSON and value.is_text:
-            self._shown.calls.drop_mark()  # its quotes are missing
+        """End a value. One that the tag says is JSON, and is not, is a string if it may be one."""
         value.finish()
+        if state is not State.JSON or not value.is_text:
+            return
+        calls = self._shown.calls
+        if "string" in calls.schema.member(self._value_key).kinds:
+            calls.drop_mark()  # its quotes are missing
+        else:
+            calls.malformed("invalid_json")
 
     def _end_unended(self, key: str | None) -> None:
         """End the value in front of `key`, which has no end of its own.

@@ -120,15 +120,19 @@ class JsonCallGrammar(OuterGrammar):
             self._value.close()
             self._take_value()
         self._lack_brace()
-        if self._depth and self._begun and self._value.ends_with("}]"):
-            # The missing bracket may be the one in the string.
-            self._calls.malformed("invalid_json")
-            if not is_value_open and self._calls.stops_repair is not None:
-                self._calls.arguments("}")  # the arguments are whole: only this shows the doubt
+        self._miss_bracket(is_value_open=is_value_open)
         if self._state not in (self._start, self._between) and not self._begun:
             self._begin_call()
             if self._begun and self._calls.functions.required(self._calls.name):
                 self._calls.malformed("missing_parameter")
+
+    def _miss_bracket(self, *, is_value_open: bool = False) -> None:
+        """Take a call object that lacks its last bracket: it may be the one in the last string."""
+        if not (self._depth and self._begun and self._value.ends_with("}]")):
+            return
+        self._calls.malformed("invalid_json")
+        if not is_value_open and self._calls.stops_repair is not None:
+            self._calls.arguments("}")  # the arguments are whole: only this shows the doubt
 
     def _start(self, text: str, position: int) -> int:
         """Read up to the first call."""

@@ -96,6 +96,7 @@ class SchemaValue:
         self._held = ""
         self._waiting: list[str] = []  # held-back text in pieces
         self._length = 0  # of `_waiting`, in characters
+        self._is_word = False  # a short text that was a string without quotes
         self._state: Callable[[str], None] = self._open
 
     @property
@@ -111,7 +112,7 @@ class SchemaValue:
     @property
     def is_text(self) -> bool:
         """Whether the text has turned out to be a string without quotes, or too long to tell."""
-        return self._state == self._in_string
+        return self._is_word or self._state == self._in_string
 
     def feed(self, text: str) -> None:
         """Read the next piece of the text."""
@@ -134,7 +135,9 @@ class SchemaValue:
             self._write(escape_json(self._strip_end(held)) + '"')
         elif self._state != self._write:
             text = self._strip_end(held)
-            self._write(text_to_json(text, self._schema, quoted=self._quoted))
+            json = text_to_json(text, self._schema, quoted=self._quoted)
+            self._is_word = json[0] == '"' != text.lstrip(SPACE)[:1]
+            self._write(json)
 
     def _open(self, text: str) -> None:
         if self._strip:

@@ -21,6 +21,8 @@ MINICPM5 = Format(
             "'>": State.VALUE,
             '"><![CDATA[': State.STRING,
             "'><![CDATA[": State.STRING,
+            # The end of a tag is missing.
+            "</param>": State.PARAMETERS,
         },
         State.VALUE: {"</param>": State.PARAMETERS},
         # Code has `]]>` as well; it is an end only in front of the parameter's.
