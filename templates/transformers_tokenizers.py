@@ -1,7 +1,7 @@
 """Limits the templates of transformers' tokenizers, with which vLLM and SGLang make prompts.
 
-transformers compiles a template in its own environment and passes on all variables. The environment
-here creates the same text, within limits.
+transformers renders a template in place and passes on all variables. A process of the template's
+creates the same text, within limits.
 
 `make_encoder` adds the prompt cache and holds the interpreter lock for a shorter time: for a prompt
 of 200,000 tokens, transformers makes three lists, and the library below it 200,000 strings, which
@@ -14,7 +14,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import jinja2
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.utils import chat_template_utils
 
@@ -25,12 +24,8 @@ from .chat_template import RESERVED, compile_template, find_variables
 
 
 def bound_templates() -> None:
-    """Make transformers compile chat templates with limits, in this process."""
-
-    def compile_bounded(chat_template: str) -> jinja2.Template:
-        return compile_template(chat_template)
-
-    chat_template_utils._compile_jinja_template = compile_bounded  # noqa: SLF001 - no hook
+    """Make transformers render chat templates in processes of their own."""
+    chat_template_utils._compile_jinja_template = compile_template  # noqa: SLF001 - no hook
 
 
 class TemplateTokenizer(Protocol):
