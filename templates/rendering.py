@@ -4,8 +4,8 @@ A template comes with a model and may loop, or make gigabytes in one call. So ea
 seats for a process that is limited and can be killed: the quick one is for any prompt; a prompt
 that takes longer than its caller may wait (`allowing`) goes on in the slow one. If that is in use
 the process is killed, and the prompt is rendered again when it is its turn. `SlowTemplateError`
-then says that the request must be prepared again, in the template's own thread, with
-`ProcessTemplate.prepare`. Preparing again needs nothing of the libraries between them.
+then says that the request must be prepared again, in a thread of the template (`SlowPrompt`).
+Preparing again needs nothing of the libraries between them.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ..base.json_types import JsonObject
 from ..base.limits import (
     MAX_LOOP_RENDER_MS,
     MAX_SUSPECT_RENDER_MS,
+    MAX_THREAD_RENDER_MS,
     MAX_WAITING_RENDERS,
     RENDER_ANSWER_S,
     RENDER_MEMORY_MB,
@@ -44,10 +45,11 @@ R = TypeVar("R")
 MS_PER_S = 1000
 PROGRAM = "backedge.templates.render_process"
 
-# How many milliseconds a render may wait here; None: to its end, `IN_SLOW_SEAT`: to its end, in
-# the template's own thread. It belongs to a request, whatever libraries are called on the way.
+# How many milliseconds a render may wait here. None: to its end; also, in a thread of the template,
+# `IN_ANY_SEAT` for a prompt that found no process, and `IN_SLOW_SEAT` for one that took too long.
+# It belongs to a request, whatever libraries are called on the way.
 ALLOWED_MS: ContextVar[float | None] = ContextVar("ALLOWED_MS", default=None)
-IN_SLOW_SEAT = 0.0
+IN_ANY_SEAT, IN_SLOW_SEAT = -1.0, 0.0
 
 
 @contextmanager
@@ -60,15 +62,29 @@ def allowing(milliseconds: float) -> Iterator[None]:
         ALLOWED_MS.reset(token)
 
 
+class SlowPrompt(NamedTuple):
+    """A prompt that its template can render without delaying others. seat: as for `ALLOWED_MS`."""
+
+    template: ProcessTemplate
+    seat: float
+
+    def prepare(self, function: Callable[[], R]) -> Future[R] | None:
+        """Call `function`, which renders the prompt to its end, in a thread of the template.
+
+        Returns None if too many requests wait for it.
+        """
+        return self.template.prepare(function, self.seat)
+
+
 class SlowTemplateError(BaseException):
     """A render has taken longer than it may here; `process` can make it without delaying others.
 
     Not an Exception: the libraries on the way would make it the template's own error.
-    waited_ms: how long the render was waited for.
+    waited_ms: how long the render was waited for; 0 if there was no process for it.
     """
 
-    def __init__(self, process: ProcessTemplate, waited_ms: float = 0.0) -> None:
-        self.process = process
+    def __init__(self, template: ProcessTemplate, waited_ms: float = 0.0) -> None:
+        self.process = SlowPrompt(template, IN_SLOW_SEAT if waited_ms else IN_ANY_SEAT)
         self.waited_ms = waited_ms
         super().__init__("the chat template is slow")
 
@@ -194,7 +210,9 @@ class ProcessTemplate:
         self._source = source
         self._quick, self._slow = RenderProcess(source), RenderProcess(source)
         self._quick_lock, self._slow_lock = threading.Lock(), threading.Lock()
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="backedge-template")
+        self._executor = ThreadPoolExecutor(
+            MAX_WAITING_RENDERS, thread_name_prefix="backedge-template"
+        )
         self._places = threading.BoundedSemaphore(MAX_WAITING_RENDERS)
         try:
             loaded = self._quick.start()
@@ -214,14 +232,11 @@ class ProcessTemplate:
         for seat in (self._quick, self._slow):
             seat.end()
 
-    def prepare(self, function: Callable[[], R]) -> Future[R] | None:
-        """Call `function`, which renders to the end, in the template's own thread.
-
-        Returns None if too many requests wait for it.
-        """
+    def prepare(self, function: Callable[[], R], seat: float) -> Future[R] | None:
+        """Call `function` as `SlowPrompt.prepare`."""
         if not self._places.acquire(blocking=False):
             return None
-        future = self._executor.submit(_call_in_slow_seat, function)
+        future = self._executor.submit(_call_in_seat, seat, function)
         future.add_done_callback(lambda _: self._places.release())
         return future
 
@@ -237,33 +252,49 @@ class ProcessTemplate:
             with self._quick_lock:
                 rendered = self._quick.finish(job)
         elif allowed_ms == IN_SLOW_SEAT:
-            with self._slow_lock:
-                rendered = self._slow.finish(job)
-        else:
+            rendered = self._finish(job)
+        elif allowed_ms == IN_ANY_SEAT:
+            try:
+                rendered = self._try(job, MAX_THREAD_RENDER_MS, may_start=True)
+            except SlowTemplateError:
+                rendered = self._finish(job)
+        elif self._quick.is_ready:
             rendered = self._try(job, allowed_ms)
+        else:
+            raise SlowTemplateError(self)
         if rendered.text is None:
             raise jinja2.TemplateError(rendered.error)
         return rendered.text
 
-    def _try(self, job: bytes, allowed_ms: float) -> Rendered:
-        """Render in the quick seat. Raises `SlowTemplateError`."""
+    def _finish(self, job: bytes) -> Rendered:
+        with self._slow_lock:
+            return self._slow.finish(job)
+
+    def _try(self, job: bytes, allowed_ms: float, *, may_start: bool = False) -> Rendered:
+        """Render in the quick seat. Raises `SlowTemplateError`.
+
+        may_start: start a program if there is none.
+        """
         in_loop = allowed_ms <= MAX_LOOP_RENDER_MS
-        if self._slow_lock.locked():
-            allowed_ms = min(allowed_ms, MAX_SUSPECT_RENDER_MS)
-        if not self._quick.is_ready or (in_loop and len(job) > READ_BYTES):
+        if in_loop and len(job) > READ_BYTES:
             raise SlowTemplateError(self)
         if not self._quick_lock.acquire(blocking=not in_loop):
             raise SlowTemplateError(self)
+        if self._slow_lock.locked():
+            allowed_ms = min(allowed_ms, MAX_SUSPECT_RENDER_MS)
         try:
+            if may_start and not self._quick.is_ready:
+                self._quick.start()
             return self._quick.ask(job, allowed_ms / MS_PER_S)
         except TimeoutError:
             if not in_loop:  # otherwise a thread goes on to wait for it
                 self._leave_quick_seat()
+            raise SlowTemplateError(self, allowed_ms) from None
         except ENDED:
             self._replace_quick()
+            raise SlowTemplateError(self) from None
         finally:
             self._quick_lock.release()
-        raise SlowTemplateError(self, allowed_ms)
 
     def _leave_quick_seat(self) -> None:
         """Let a render go on in the slow seat, or end it if another one is rendered there."""
@@ -290,8 +321,8 @@ class ProcessTemplate:
                 logger.exception("a process for a chat template cannot be started")
 
 
-def _call_in_slow_seat(function: Callable[[], R]) -> R:
-    with allowing(IN_SLOW_SEAT):
+def _call_in_seat(seat: float, function: Callable[[], R]) -> R:
+    with allowing(seat):
         return function()
 
 

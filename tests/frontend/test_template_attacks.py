@@ -53,7 +53,7 @@ ATTACKS = [
     "{{ '%*d' % (99999 * n, 1) }}",
     "{{ '{:>{}}'.format(1, 99999 * n) }}",
     "{{ 'x' | center(99999 * n) }}",
-    "{{ ('\n' * n) | indent(99999) }}",
+    "{{ ('x\n' * n) | indent(99999) }}",
     "{{ (1).to_bytes(99999 * n, 'big') }}",
     "{{ ('x' * n).translate({120: 'y' * 99999}) }}",
     SHARED + "{{ ns.t }}",
@@ -61,9 +61,9 @@ ATTACKS = [
     # More than a prompt, of which each part is small.
     "{% for a in range(99999) %}{{ 'x' * n }}{% endfor %}",
     "{% set s = namespace(t='x') %}{% for i in range(40) %}{% set s.t = s.t ~ s.t %}{% endfor %}",
-    "{% set s = namespace(t=[]) %}{% for i in range(n) %}{% set s.t = [s.t] %}{% endfor %}{{ s.t }}",
+    "{% set s = namespace(t=0) %}{% for i in range(n) %}{% set s.t = [s.t] %}{% endfor %}{{ s.t }}",
     # Refused when it is compiled.
-    "{{ 7 ** 99 ** 9 }}",
+    "{{ 7 ** 99 ** 99 ** 99 }}",
     "{{ " + "(" * 5000 + ")" * 5000 + " }}",
 ]
 OTHERS_WAIT_S = 0.25

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import threading
@@ -149,14 +150,14 @@ def test_kills_in_the_midst_of_renders_lose_none(opened: Any) -> None:
     made: list[str] = []
 
     def render(number: int) -> None:
-        call = lambda: template.render({"number": number})  # noqa: E731 - a name for both uses
+        call = functools.partial(template.render, {"number": number})
         try:
             with allowing(100.0):
                 made.append(call())
         except SlowTemplateError as slow:
             future = slow.process.prepare(call)
             assert future is not None
-            made.append(future.result(30))
+            made.append(future.result(60))
 
     def kill() -> None:
         for _ in range(5):
@@ -196,7 +197,7 @@ def test_a_slow_prompt_goes_on_in_the_slow_seat(opened: Any) -> None:
         assert template.render(quick) == "2"
     future = left.value.process.prepare(lambda: template.render(slow))
     assert future is not None
-    assert future.result(30) == "1"
+    assert future.result(60) == "1"
     assert process_id(template, "_slow") == rendering_id  # it was not rendered again
 
 
@@ -207,8 +208,9 @@ def test_a_second_slow_prompt_is_ended_and_rendered_after_the_first(opened: Any)
         wait_until(lambda: template._quick.is_ready)
         with allowing(20.0), pytest.raises(SlowTemplateError):
             template.render(one)
-    futures = [template.prepare(lambda one=one: template.render(one)) for one in variables]
-    assert [future.result(30) for future in futures] == ["0", "1"]
+    calls = [functools.partial(template.render, one) for one in variables]
+    futures = [template.prepare(call, IN_SLOW_SEAT) for call in calls]
+    assert [future.result(60) for future in futures] == ["0", "1"]
 
 
 def test_a_render_that_the_loop_leaves_is_waited_for_in_a_thread(opened: Any) -> None:
@@ -235,9 +237,20 @@ def test_only_so_many_requests_wait_for_a_template(
 ) -> None:
     monkeypatch.setattr(rendering, "MAX_WAITING_RENDERS", 1)
     template, go = opened("a"), threading.Event()
-    waiting = [template.prepare(go.wait) for _ in range(2)]
+    waiting = [template.prepare(go.wait, IN_SLOW_SEAT) for _ in range(2)]
     assert [future is None for future in waiting] == [False, True]
     go.set()
+
+
+def test_a_prompt_that_finds_no_process_is_not_rendered_after_a_slow_one(opened: Any) -> None:
+    template = opened("{{ number }}")
+    os.kill(process_id(template), signal.SIGKILL)
+    with template._slow_lock:  # as while a slow prompt is rendered
+        with allowing(100.0), pytest.raises(SlowTemplateError) as left:
+            template.render({"number": 1})
+        future = left.value.process.prepare(lambda: template.render({"number": 1}))
+        assert future is not None
+        assert future.result(60) == "1"
 
 
 def test_in_its_own_thread_a_prompt_is_rendered_in_the_slow_seat(opened: Any) -> None:
