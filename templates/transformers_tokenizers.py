@@ -21,11 +21,16 @@ from ..base.errors import SetupError
 from ..base.json_types import JsonObject
 from ..tokenization.prompt_encoder import PromptCache, PromptEncoder, PromptLimit
 from .chat_template import RESERVED, compile_template, find_variables
+from .rendering import ProcessTemplate
 
 
 def bound_templates() -> None:
     """Make transformers render chat templates in processes of their own."""
-    chat_template_utils._compile_jinja_template = compile_template  # noqa: SLF001 - no hook
+
+    def open_template(chat_template: str) -> ProcessTemplate:
+        return compile_template(chat_template)
+
+    chat_template_utils._compile_jinja_template = open_template  # noqa: SLF001 - no hook
 
 
 class TemplateTokenizer(Protocol):

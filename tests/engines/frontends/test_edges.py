@@ -65,7 +65,7 @@ HOSTILE = [
         "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
         r"stopped after 0\.5 s",
     ),
-    ("{{ 'x' * 10 ** 9 * (messages | length) * 9 }}", "the chat template makes|stopped"),
+    ("{{ 'x' * (10 ** 10 * messages | length) }}", "the chat template makes|stopped"),
     ("{{ 'x' | center(99999999999 * (messages | length)) }}", "the chat template makes|stopped"),
     (
         "{% for m in messages * 9999 %}{{ m.content * 9999 }}{% endfor %}",
