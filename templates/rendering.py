@@ -128,7 +128,7 @@ class RenderProcess:
         with theirs:
             # In a group of its own, so that a terminal's Ctrl-C ends the parent first.
             process = subprocess.Popen(
-                [sys.executable, "-m", PROGRAM], stdin=theirs, process_group=0
+                [sys.executable, "-m", PROGRAM], stdin=theirs.fileno(), process_group=0
             )
         program = _Program(process, Channel(ours))
         try:
