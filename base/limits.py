@@ -204,37 +204,24 @@ MAX_PROMPT_CHARACTERS = 67_108_864
 CHARACTERS_PER_TOKEN = 16
 """characters: text of a prompt that is tokenized at once, for each token of the context
 | its beginning is tokenized, and refused at more than twice the context"""
-# The output of all operators, filters and methods of a template for one prompt. A prompt of
-# a million tokens is rendered with a few times its 4 million characters.
-MAX_MADE = 268_435_456
-"""characters: what a chat template makes for a prompt | 400"""
-MAX_BITS = 4096
-"""bits: a number in a chat template | 400"""
-MAX_WIDTH_DIGITS = 4
-"""digits: digits of a width in a template's format | 400"""
-# The C library reserves up to 256 times as much for the date itself.
-MAX_DATE_FORMAT = 256
-"""characters: the format of a date in a template | 400"""
-MAX_NESTING = 200
-"""levels: lists and objects inside each other in a template | 400"""
 # Rendering 200,000 tokens of messages takes a fraction of a second; an endless loop, forever.
 TEMPLATE_S = 10.0
-"""seconds: a render of a chat template | 400"""
-# Streams wait as long in an event loop. In a thread they get the interpreter every moment.
-MAX_LOOP_RENDER_MS = 50
-"""milliseconds: CPU time of a render in the event loop | it begins anew in a thread"""
+"""seconds: CPU time of a render of a chat template | its process is replaced, 400"""
+# A prompt of 16 million characters takes a quarter of it.
+RENDER_MEMORY_MB = 1024
+"""MiB: memory of a process that renders, beyond what it starts with | 400"""
+RENDER_ANSWER_S = 30.0
+"""seconds: an answer of such a process, on a busy machine | it is replaced, 400"""
+# Streams wait as long in an event loop.
+MAX_LOOP_RENDER_MS = 2
+"""milliseconds: wait for a render in the event loop | a thread waits for it"""
 MAX_THREAD_RENDER_MS = 100
-"""milliseconds: CPU time of a render in a thread | it begins anew in the template's own process"""
+"""milliseconds: wait for a render in a thread | it goes on in the template's slow process"""
 MAX_SUSPECT_RENDER_MS = 10
-"""milliseconds: both, for a template that has been slow lately | the same"""
-SLOW_RENDER_S = 1.0
-"""seconds: a render in the process of a template | the template has been slow"""
-SUSPECT_S = 60.0
-"""seconds: how long that counts | its renders may take as long as others"""
+"""milliseconds: the same while the slow process renders another prompt
+| it is ended, and begins anew when it is its turn"""
 MAX_WAITING_RENDERS = 32
-"""requests: requests that wait for the process of a slow template, or are served by it | 503"""
-RENDER_IDLE_S = 60.0
-"""seconds: a process of a slow template that has nothing to do | it ends"""
+"""requests: requests that wait for the slow process of a template, or are served by it | 503"""
 MAX_SHOWN_NAME = 200
 """characters: a name or a value that an error repeats | its beginning and its end"""
 MAX_SHOWN_TEXT = 1000

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TypeVar
 
 from ..base.limits import (
@@ -57,7 +57,7 @@ def is_short(request: ChatRequest) -> bool:
 
 
 class ShortPrompts:
-    """Records the CPU time of one model's short prompts."""
+    """Records the time of one model's short prompts."""
 
     def __init__(self) -> None:
         self._quick = 0
@@ -81,22 +81,31 @@ class ShortPrompts:
         """
 
         def timed(request: ChatRequest) -> R:
-            began = time.thread_time()
-            try:
+            with self.timing():
                 return function(request)
-            finally:
-                self.note(time.thread_time() - began)
 
         if self.trusted:
             with contained(), suppress(SlowTemplateError), allowing(MAX_LOOP_RENDER_MS):
                 return timed(request)
         return await queue.run(timed, request, characters=request.characters, context=context)
 
-    def note(self, cpu_s: float) -> None:
-        """Record the CPU time of a short prompt."""
-        cpu_ms = cpu_s * 1000
-        self._quick = 0 if cpu_ms > MAX_SHORT_MS else self._quick + 1
-        self._mean_ms += SMOOTHING * (cpu_ms - self._mean_ms)
+    @contextmanager
+    def timing(self) -> Iterator[None]:
+        """Record the time of a short prompt: CPU time, and the wait for a slow template."""
+        began = time.thread_time()
+        try:
+            yield
+        except SlowTemplateError as slow:
+            began -= slow.waited_ms / 1000
+            raise
+        finally:
+            self.note(time.thread_time() - began)
+
+    def note(self, seconds: float) -> None:
+        """Record the time of a short prompt."""
+        milliseconds = seconds * 1000
+        self._quick = 0 if milliseconds > MAX_SHORT_MS else self._quick + 1
+        self._mean_ms += SMOOTHING * (milliseconds - self._mean_ms)
 
 
 class PromptPreprocessor:

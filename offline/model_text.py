@@ -6,7 +6,6 @@ the template rejects it.
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +16,12 @@ from ..base.errors import RequestError, SetupError
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
 from ..templates.chat_template import (
-    CACHED_TEMPLATES,
     DEFAULT,
     RESERVED,
+    compile_template,
     convert_messages,
-    create_environment,
     format_tools,
     read_templates,
-    reads_content_parts,
 )
 from ..templates.python_prompts import PythonPrompts
 from ..tokenization import LazyTokenizer, TokenizerError, load
@@ -123,7 +120,13 @@ def open_text(config: ModelLoadConfig) -> ModelText:
 
 
 def use_template(templates: Any, config: ModelLoadConfig) -> None:
-    """Give a tokenizer or processor the configured template. Raises `SetupError`."""
+    """Give a tokenizer or processor the configured template, to render in a process.
+
+    Raises `SetupError`.
+    """
+    from ..templates.transformers_tokenizers import bound_templates
+
+    bound_templates()
     if config.chat_template is not None:
         found = read_templates(ModelFolder(""), os.fspath(config.chat_template))
         templates.chat_template = found[DEFAULT]
@@ -226,12 +229,7 @@ def reads_parts(templates: Any) -> bool:
     source = templates.chat_template
     if isinstance(source, dict):
         source = source.get("default")
-    return isinstance(source, str) and _loops_over_parts(source)
-
-
-@functools.lru_cache(maxsize=CACHED_TEMPLATES)
-def _loops_over_parts(source: str) -> bool:
-    return reads_content_parts(create_environment().parse(source))
+    return isinstance(source, str) and compile_template(source).reads_parts
 
 
 def render_conversation(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -45,14 +46,11 @@ from ..tokenization.model_files import ModelFolder, find_folder
 from .chat_template import (
     DEFAULT,
     FOR_TOOLS,
-    compile_template,
-    create_environment,
-    find_variables,
     format_tools,
     read_templates,
-    reads_content_parts,
-    render_with_time_limit,
 )
+from .environment import LoadedTemplate
+from .rendering import ProcessTemplate
 
 logger = get_logger(__name__)
 
@@ -319,7 +317,18 @@ def probe_template(
     tokens: the added tokens.
     Raises `SetupError` for a template that cannot be compiled.
     """
-    probe = _Probe(source, special_tokens)
+    with closing(ProcessTemplate(source)) as template:
+        return probe_loaded(template, source, special_tokens, tokens)
+
+
+def probe_loaded(
+    template: ProcessTemplate | LoadedTemplate,
+    source: str,
+    special_tokens: Mapping[str, str],
+    tokens: frozenset[str] = frozenset(),
+) -> Evidence:
+    """Return the evidence in a template that has been loaded, as `probe_template`."""
+    probe = _Probe(template, special_tokens)
     plain = probe.render_prompt({})
     switches: dict[str, bool] = {}
     prompts = [plain]
@@ -330,17 +339,17 @@ def probe_template(
             prompts += [on, off]
     ends = [_cut_question(prompt) for prompt in prompts if prompt is not None]
     turns = tuple(dict.fromkeys(probe.render_turns(ends)))
-    return Evidence(source, probe.variables, turns, tuple(ends), switches, tokens)
+    return Evidence(source, template.variables, turns, tuple(ends), switches, tokens)
 
 
 class _Probe:
     """Renders short conversations with one template."""
 
-    def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
-        self._template = compile_template(source)
-        self._as_parts = reads_content_parts(create_environment().parse(source))
+    def __init__(
+        self, template: ProcessTemplate | LoadedTemplate, special_tokens: Mapping[str, str]
+    ) -> None:
+        self._template = template
         self._special_tokens = dict(special_tokens)
-        self.variables = find_variables(source)
 
     def render_prompt(self, setting: Mapping[str, bool]) -> str | None:
         """Render a prompt; None if the template raises."""
@@ -366,7 +375,7 @@ class _Probe:
         add_generation_prompt: bool = False,
     ) -> str | None:
         parts = [{"type": "text", "text": QUESTION}]
-        question = {"role": "user", "content": parts if self._as_parts else QUESTION}
+        question = {"role": "user", "content": parts if self._template.reads_parts else QUESTION}
         variables = {
             **self._special_tokens,
             **(setting or {}),
@@ -375,7 +384,7 @@ class _Probe:
             "add_generation_prompt": add_generation_prompt,
         }
         try:
-            return render_with_time_limit(lambda: self._template.render(variables))
+            return self._template.render(variables)
         except Exception:  # noqa: BLE001 - a template is the model's code and may raise anything
             return None
 

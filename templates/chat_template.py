@@ -1,89 +1,30 @@
-"""The model's own chat template: converts messages to prompt text. Pure; no engine, no Dynamo.
+"""The model's own chat template: converts messages to prompt text. No engine, no Dynamo.
 
-Templates are written for transformers, so the Jinja environment resembles its own. Messages are
-converted as in vLLM's renderer, so every back end builds the same prompt.
+Messages are converted as in vLLM's renderer, so every back end builds the same prompt.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any
 
-import jinja2
 import msgspec
-from jinja2 import meta, nodes
-from jinja2.ext import Extension, loopcontrols
-from jinja2.parser import Parser
-from typing_extensions import override
 
-from ..base.errors import RequestError, SetupError, shorten, show
+from ..base.errors import RequestError, SetupError, show
 from ..base.json_types import JsonObject, decode_json
-from ..base.limits import MAX_DATE_FORMAT, TEMPLATE_S
 from ..guided.client_schemas import standardize
 from ..tokenization.model_files import ModelFolder, load_tokenizer_json
 from ..tokenization.prompt_encoder import PromptCache, PromptEncoder
-from .prices import TemplateLimitError
-from .rendering import ALLOWED_MS, BoundedTemplate
-from .sandbox import BoundedEnvironment
-from .time_limit import call_with_time_limit
-
-R = TypeVar("R")
+from .rendering import ProcessTemplate
 
 # The two template names with a meaning, if a model has several.
 DEFAULT, FOR_TOOLS = "default", "tool_use"
 # Marks the end of a final message that the model is to continue, because templates trim messages.
 CONTINUE_MARKER = "BACKEDGE-CONTINUE-HERE "
-# Number of compiled templates that are cached. A model has one or a few.
+# Number of templates that are cached with their processes. A model has one or a few.
 CACHED_TEMPLATES = 64
-
-
-class Generation(Extension):
-    """`{% generation %}` marks the assistant's text for training; here it has no effect."""
-
-    tags = {"generation"}  # noqa: RUF012 - declared as in jinja2's base class
-
-    @override
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-def create_environment() -> BoundedEnvironment:
-    """Return the environment of transformers' `apply_chat_template`, with limits."""
-    environment = BoundedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
-    )
-    environment.add_filter("tojson", _tojson)
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = _strftime_now
-    return environment
-
-
-def _tojson(
-    value: object,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    # jinja2's own filter escapes for HTML.
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
-
-
-def _raise_exception(message: str) -> NoReturn:
-    raise jinja2.TemplateError(message)
-
-
-def _strftime_now(form: str) -> str:
-    if len(form) > MAX_DATE_FORMAT:
-        raise TemplateLimitError(f"a date of more than {MAX_DATE_FORMAT} characters")
-    return datetime.now().strftime(form)  # noqa: DTZ005 - models get the local date, as in vLLM
 
 
 class ChatTemplate:
@@ -99,11 +40,6 @@ class ChatTemplate:
     ) -> None:
         self._engine = engine
         self._templates = {name: compile_template(source) for name, source in templates.items()}
-        self._reads_parts = {
-            name: reads_content_parts(create_environment().parse(source))
-            for name, source in templates.items()
-        }
-        self._variables = {name: find_variables(source) for name, source in templates.items()}
         self._knows_developer = {name: "developer" in source for name, source in templates.items()}
         self._special_tokens = dict(special_tokens)
 
@@ -123,22 +59,23 @@ class ChatTemplate:
         Raises `RequestError` for a part that is not text, and if the template raises.
         """
         name = FOR_TOOLS if tools and FOR_TOOLS in self._templates else DEFAULT
+        template = self._templates[name]
         conversation = convert_messages(
             messages,
-            as_parts=self._reads_parts[name],
+            as_parts=template.reads_parts,
             knows_developer=self._knows_developer[name],
         )
         if continue_final_message:
             _append_marker(conversation[-1])
         variables = {
             **self._special_tokens,
-            **{key: template_kwargs[key] for key in self._variables[name] & template_kwargs.keys()},
+            **{key: template_kwargs[key] for key in template.variables & template_kwargs.keys()},
             "messages": conversation,
             "tools": format_tools(tools, self._engine),
             "add_generation_prompt": add_generation_prompt and not continue_final_message,
         }
         try:
-            text = render_with_time_limit(lambda: self._templates[name].render(variables))
+            text = template.render(variables)
         except Exception as error:
             # A template is the model's code: any exception means that it rejects the messages.
             raise RequestError.rejected(error) from error
@@ -146,57 +83,17 @@ class ChatTemplate:
 
 
 @functools.lru_cache(maxsize=CACHED_TEMPLATES)
-def compile_template(source: str) -> jinja2.Template:
-    """Return the compiled template. Raises `SetupError` for one that cannot be compiled."""
-    try:
-        template = call_with_time_limit(
-            TEMPLATE_S, lambda: create_environment().from_string(source)
-        )
-    except (jinja2.TemplateError, RecursionError, TimeoutError) as error:
-        raise SetupError(
-            f"the chat template cannot be compiled ({shorten(str(error))}); correct it, or name "
-            "another Jinja file with --chat-template."
-        ) from error
-    if isinstance(template, BoundedTemplate):
-        template.source = source
-    return template
+def compile_template(source: str) -> ProcessTemplate:
+    """Return the template. Raises `SetupError` for one that cannot be compiled."""
+    return ProcessTemplate(source)
 
 
-@functools.lru_cache(maxsize=CACHED_TEMPLATES)
 def find_variables(chat_template: str) -> frozenset[str]:
     """Return the names of the variables that a template reads without setting them.
 
     It replaces vLLM's function, so its parameter has the same name.
     """
-    return call_with_time_limit(
-        TEMPLATE_S,
-        lambda: frozenset(
-            meta.find_undeclared_variables(create_environment().parse(chat_template))
-        ),
-    )
-
-
-def render_with_time_limit(render: Callable[[], R]) -> R:
-    """Return the result of `render`. Raises `TimeoutError` after `TEMPLATE_S`.
-
-    Where the CPU time of a render is limited, only its template counts (`rendering`).
-    """
-    return call_with_time_limit(TEMPLATE_S, render) if ALLOWED_MS.get() is None else render()
-
-
-def reads_content_parts(template: nodes.Template) -> bool:
-    """Whether the template loops over a message's content, which must then be a list of parts."""
-    return any(_is_content(loop.iter) for loop in template.find_all(nodes.For))
-
-
-def _is_content(node: nodes.Node) -> bool:
-    while isinstance(node, nodes.Filter) and node.node is not None:
-        node = node.node
-    if isinstance(node, nodes.Getattr):
-        return node.attr == "content"
-    if isinstance(node, nodes.Getitem):
-        return isinstance(node.arg, nodes.Const) and node.arg.value == "content"
-    return isinstance(node, nodes.Name) and node.name == "content"
+    return compile_template(chat_template).variables
 
 
 def convert_messages(

@@ -1,235 +1,333 @@
-"""Renders chat templates where they delay only their own requests.
+"""Renders chat templates in processes, where they delay only their own requests.
 
-A template that runs holds the interpreter's lock nearly all the time, so a frontend limits the CPU
-time that a render may take in its event loop (`MAX_LOOP_RENDER_MS`) or in a thread
-(`MAX_THREAD_RENDER_MS`). Beyond it, `SlowTemplateError` says that the request must be prepared
-again, with `RenderProcess.prepare`: that renders in a process, one for each template that was slow.
+A template comes with a model and may loop, or make gigabytes in one call. So each template has two
+seats for a process that is limited and can be killed: the quick one is for any prompt; a prompt
+that takes longer than its caller may wait (`allowing`) goes on in the slow one. If that is in use
+the process is killed, and the prompt is rendered again when it is its turn. `SlowTemplateError`
+then says that the request must be prepared again, in a thread of the template (`SlowPrompt`).
+Preparing again needs nothing of the libraries between them.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
+import signal
+import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import IO, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jinja2
 import msgspec
-from typing_extensions import override
 
+from ..base.errors import SetupError
 from ..base.json_types import JsonObject
 from ..base.limits import (
-    MAX_MADE,
+    MAX_LOOP_RENDER_MS,
     MAX_SUSPECT_RENDER_MS,
+    MAX_THREAD_RENDER_MS,
     MAX_WAITING_RENDERS,
-    SLOW_RENDER_S,
-    SUSPECT_S,
+    RENDER_ANSWER_S,
+    RENDER_MEMORY_MB,
     TEMPLATE_S,
 )
-from .prices import reset_budget
-from .time_limit import call_with_time_limit
+from ..base.log import get_logger
+from .render_process import READ_BYTES, Channel, Load, Loaded, Rendered
+
+logger = get_logger(__name__)
 
 R = TypeVar("R")
 MS_PER_S = 1000
 PROGRAM = "backedge.templates.render_process"
-# Time to start the program on a busy machine, and to notice the limit.
-START_S = 5.0
-LENGTH_BYTES = 8
-MAX_MESSAGE_BYTES = 4 * MAX_MADE
 
-# The CPU time in milliseconds that a render may take here; None: it is not limited, `IN_PROCESS`:
-# render in a process. It belongs to a request, whatever libraries are called on the way.
+# How many milliseconds a render may wait here. None: to its end; also, in a thread of the template,
+# `IN_ANY_SEAT` for a prompt that found no process, and `IN_SLOW_SEAT` for one that took too long.
+# It belongs to a request, whatever libraries are called on the way.
 ALLOWED_MS: ContextVar[float | None] = ContextVar("ALLOWED_MS", default=None)
-IN_PROCESS = 0.0
+IN_ANY_SEAT, IN_SLOW_SEAT = -1.0, 0.0
 
 
 @contextmanager
-def allowing(cpu_ms: float) -> Iterator[None]:
-    """Let each render take `cpu_ms` of CPU time, or else raise `SlowTemplateError`."""
-    token = ALLOWED_MS.set(cpu_ms)
+def allowing(milliseconds: float) -> Iterator[None]:
+    """Let each render wait so long, or else raise `SlowTemplateError`."""
+    token = ALLOWED_MS.set(milliseconds)
     try:
         yield
     finally:
         ALLOWED_MS.reset(token)
 
 
+class SlowPrompt(NamedTuple):
+    """A prompt that its template can render without delaying others. seat: as for `ALLOWED_MS`."""
+
+    template: ProcessTemplate
+    seat: float
+
+    def prepare(self, function: Callable[[], R]) -> Future[R] | None:
+        """Call `function`, which renders the prompt to its end, in a thread of the template.
+
+        Returns None if too many requests wait for it.
+        """
+        return self.template.prepare(function, self.seat)
+
+
 class SlowTemplateError(BaseException):
     """A render has taken longer than it may here; `process` can make it without delaying others.
 
     Not an Exception: the libraries on the way would make it the template's own error.
+    waited_ms: how long the render was waited for; 0 if there was no process for it.
     """
 
-    def __init__(self, process: RenderProcess) -> None:
-        self.process = process
+    def __init__(self, template: ProcessTemplate, waited_ms: float = 0.0) -> None:
+        self.process = SlowPrompt(template, IN_SLOW_SEAT if waited_ms else IN_ANY_SEAT)
+        self.waited_ms = waited_ms
         super().__init__("the chat template is slow")
 
 
-class RenderJob(msgspec.Struct):
-    """A prompt to render. limit_s: when to stop."""
-
-    variables: JsonObject
-    limit_s: float
+# What a program that has ended makes of a conversation with it.
+ENDED = (EOFError, OSError, msgspec.DecodeError)
 
 
-class Rendered(msgspec.Struct):
-    """The text of a prompt, or why it could not be made."""
+class _Program(NamedTuple):
+    process: subprocess.Popen[bytes]
+    channel: Channel
 
-    text: str | None = None
-    error: str = ""
-    timed_out: bool = False
+    def kill(self) -> int:
+        """End the program, and return its exit status."""
+        self.channel.close()
+        self.process.kill()
+        return self.process.wait()
 
 
 class RenderProcess:
-    """Renders the prompts of one template that was slow, one after another.
+    """A seat for a program that renders one template. For one caller at a time."""
 
-    The program starts with the first of them, and ends when it has had nothing to do for a while.
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._program: _Program | None = None
+        self._job: bytes | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a program, which may have ended since."""
+        return self._program is not None
+
+    @property
+    def is_rendering(self) -> bool:
+        """Whether a prompt is rendered for which nobody waits at the moment."""
+        return self._job is not None
+
+    def start(self) -> Loaded:
+        """Start a program, and return what it says of the template. Raises `TimeoutError`."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # In a group of its own, so that a terminal's Ctrl-C ends the parent first.
+            process = subprocess.Popen(
+                [sys.executable, "-m", PROGRAM], stdin=theirs.fileno(), process_group=0
+            )
+        program = _Program(process, Channel(ours))
+        try:
+            load = Load(self._source, TEMPLATE_S, RENDER_MEMORY_MB)
+            program.channel.send(msgspec.msgpack.encode(load))
+            answer = program.channel.receive(RENDER_ANSWER_S)
+            loaded = msgspec.msgpack.decode(answer, type=Loaded)
+        except ENDED:
+            raise TimeoutError(_explain(program.kill())) from None
+        self._program = program
+        self._finalizer = weakref.finalize(self, program.kill)
+        self._finalizer.atexit = False  # the program ends with its socket
+        return loaded
+
+    def ask(self, job: bytes, seconds: float) -> Rendered:
+        """Return the answer to a job.
+
+        Raises `TimeoutError` after `seconds`: the job goes on, and asking again gets its answer.
+        Raises one of `ENDED` if there is no program.
+        """
+        if self._program is None:
+            raise EOFError
+        channel = self._program.channel
+        if self._job not in (None, job):
+            channel.receive(seconds)  # whoever wanted this answer will ask again
+            self._job = None
+        if self._job is None:
+            channel.send(job)
+            self._job = job
+        answer = channel.receive(seconds)
+        self._job = None
+        return msgspec.msgpack.decode(answer, type=Rendered)
+
+    def finish(self, job: bytes) -> Rendered:
+        """Return the answer to a job; start a program as often as necessary.
+
+        Raises `TimeoutError` if the job takes longer than it may, or has ended two programs.
+        """
+        if self._job not in (None, job):
+            self.end()  # not to wait for a job of which nobody knows how long it takes
+        for is_last in (False, True):
+            if not self.is_ready:
+                self.start()
+            try:
+                return self.ask(job, RENDER_ANSWER_S)
+            except TimeoutError:
+                self.end()
+                raise TimeoutError(_explain(-signal.SIGPROF)) from None
+            except ENDED:
+                status = self.end()
+                if is_last or status == -signal.SIGPROF:
+                    raise TimeoutError(_explain(status)) from None
+        raise AssertionError
+
+    def end(self) -> int:
+        """End the program; return its exit status."""
+        program, self._program, self._job = self._program, None, None
+        if program is None:
+            return 0
+        self._finalizer.detach()
+        return program.kill()
+
+
+def _explain(status: int) -> str:
+    """Describe why a program gave no answer. status: its exit status."""
+    if status == -signal.SIGPROF:
+        return f"stopped after {TEMPLATE_S:g} s"
+    return "the process that rendered it has ended"
+
+
+class ProcessTemplate:
+    """A chat template that is rendered in processes.
+
+    variables, reads_parts: as for `LoadedTemplate`.
+    Raises `SetupError` for a template that cannot be compiled.
     """
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._program: subprocess.Popen[bytes] | None = None
+        self._quick, self._slow = RenderProcess(source), RenderProcess(source)
+        self._quick_lock, self._slow_lock = threading.Lock(), threading.Lock()
+        self._executor = ThreadPoolExecutor(
+            MAX_WAITING_RENDERS, thread_name_prefix="backedge-template"
+        )
         self._places = threading.BoundedSemaphore(MAX_WAITING_RENDERS)
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="backedge-slow-template")
-        self._suspect_until = 0.0
+        try:
+            loaded = self._quick.start()
+            problem = loaded.error
+        except TimeoutError as error:
+            loaded, problem = Loaded(), str(error)
+        if problem is not None:
+            self._quick.end()
+            raise SetupError(
+                f"the chat template cannot be compiled ({problem}); correct it, or name another "
+                "Jinja file with --chat-template."
+            )
+        self.variables, self.reads_parts = loaded.variables, loaded.reads_parts
 
-    @property
-    def is_suspect(self) -> bool:
-        """Whether the template has taken long lately, so that it may take little time elsewhere."""
-        return time.monotonic() < self._suspect_until
+    def close(self) -> None:
+        """End the processes; another render would start one again."""
+        for seat in (self._quick, self._slow):
+            seat.end()
 
-    def prepare(self, function: Callable[[], R]) -> Future[R] | None:
-        """Call `function`, which renders in the process, in the template's own thread.
-
-        Returns None if too many requests wait for it.
-        """
+    def prepare(self, function: Callable[[], R], seat: float) -> Future[R] | None:
+        """Call `function` as `SlowPrompt.prepare`."""
         if not self._places.acquire(blocking=False):
             return None
-        future = self._executor.submit(_render_in_process, function)
+        future = self._executor.submit(_call_in_seat, seat, function)
         future.add_done_callback(lambda _: self._places.release())
         return future
 
-    def render(self, variables: JsonObject) -> str:
-        """Return the text of a prompt. Raises `TimeoutError` and `jinja2.TemplateError`."""
-        job = RenderJob(variables, TEMPLATE_S)
-        try:
-            encoded = msgspec.msgpack.encode(job)
-            is_same = msgspec.msgpack.decode(encoded, type=RenderJob).variables == variables
-        except (TypeError, ValueError, OverflowError, RecursionError):
-            is_same = False
-        if not is_same:
-            raise TimeoutError("takes too long for variables of these types")
-        began = time.monotonic()
-        rendered = self._exchange(encoded)
-        if time.monotonic() - began > SLOW_RENDER_S:
-            self._suspect_until = time.monotonic() + SUSPECT_S
-        if rendered.timed_out:
-            raise TimeoutError(rendered.error)
+    def render(self, *args: Mapping[str, object], **kwargs: object) -> str:
+        """Return the text of a prompt, whose variables are given as to `jinja2.Template.render`.
+
+        Raises `jinja2.TemplateError` with the text of what the template raised, `TimeoutError`,
+        and `SlowTemplateError` where `allowing` limits the time.
+        """
+        job = _encode(dict(*args, **kwargs))
+        allowed_ms = ALLOWED_MS.get()
+        if allowed_ms is None:
+            with self._quick_lock:
+                rendered = self._quick.finish(job)
+        elif allowed_ms == IN_SLOW_SEAT:
+            rendered = self._finish(job)
+        elif allowed_ms == IN_ANY_SEAT:
+            try:
+                rendered = self._try(job, MAX_THREAD_RENDER_MS, may_start=True)
+            except SlowTemplateError:
+                rendered = self._finish(job)
+        elif self._quick.is_ready:
+            rendered = self._try(job, allowed_ms)
+        else:
+            raise SlowTemplateError(self)
         if rendered.text is None:
             raise jinja2.TemplateError(rendered.error)
         return rendered.text
 
-    def _exchange(self, job: bytes) -> Rendered:
-        """Send a job and return the answer; once more if the program had just ended."""
-        while True:
-            is_new = self._program is None
-            program = self._program or self._start()
-            deadline = threading.Timer(TEMPLATE_S + START_S, program.kill)
-            deadline.start()
+    def _finish(self, job: bytes) -> Rendered:
+        with self._slow_lock:
+            return self._slow.finish(job)
+
+    def _try(self, job: bytes, allowed_ms: float, *, may_start: bool = False) -> Rendered:
+        """Render in the quick seat. Raises `SlowTemplateError`.
+
+        may_start: start a program if there is none.
+        """
+        in_loop = allowed_ms <= MAX_LOOP_RENDER_MS
+        if in_loop and len(job) > READ_BYTES:
+            raise SlowTemplateError(self)
+        if not self._quick_lock.acquire(blocking=not in_loop):
+            raise SlowTemplateError(self)
+        if self._slow_lock.locked():
+            allowed_ms = min(allowed_ms, MAX_SUSPECT_RENDER_MS)
+        try:
+            if may_start and not self._quick.is_ready:
+                self._quick.start()
+            return self._quick.ask(job, allowed_ms / MS_PER_S)
+        except TimeoutError:
+            if not in_loop:  # otherwise a thread goes on to wait for it
+                self._leave_quick_seat()
+            raise SlowTemplateError(self, allowed_ms) from None
+        except ENDED:
+            self._replace_quick()
+            raise SlowTemplateError(self) from None
+        finally:
+            self._quick_lock.release()
+
+    def _leave_quick_seat(self) -> None:
+        """Let a render go on in the slow seat, or end it if another one is rendered there."""
+        if self._slow_lock.acquire(blocking=False):
             try:
-                return _ask(program, job)
-            except (OSError, EOFError, msgspec.DecodeError):
-                self._program = None
-                program.kill()
-                program.wait()
-                if is_new:
-                    raise TimeoutError("the process that rendered it has ended") from None
+                if not self._slow.is_rendering:
+                    self._quick, self._slow = self._slow, self._quick
             finally:
-                deadline.cancel()
+                self._slow_lock.release()
+        if self._quick.is_rendering or not self._quick.is_ready:
+            self._replace_quick()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        program = subprocess.Popen(
-            [sys.executable, "-m", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        self._program = program
-        # A program that has ended stays a zombie until someone waits for it.
-        name = f"backedge-render-{program.pid}"
-        threading.Thread(target=program.wait, name=name, daemon=True).start()
-        with contextlib.suppress(OSError):  # then there will be no answer
-            write_message(program.stdin, msgspec.msgpack.encode(self._source))
-        return program
+    def _replace_quick(self) -> None:
+        """Start a program for the quick seat; nobody waits for that, or for the end of the old."""
+        old, self._quick = self._quick, RenderProcess(self._source)
+        threading.Thread(target=self._start_quick, args=(old,), daemon=True).start()
 
-
-def _ask(program: subprocess.Popen[bytes], job: bytes) -> Rendered:
-    """Return the answer to a job. Raises `EOFError` or `OSError` if the program has ended."""
-    write_message(program.stdin, job)
-    return msgspec.msgpack.decode(read_message(program.stdout), type=Rendered)
+    def _start_quick(self, old: RenderProcess) -> None:
+        old.end()
+        with self._quick_lock:
+            try:
+                self._quick.start()
+            except OSError:
+                logger.exception("a process for a chat template cannot be started")
 
 
-def _render_in_process(function: Callable[[], R]) -> R:
-    with allowing(IN_PROCESS):
+def _call_in_seat(seat: float, function: Callable[[], R]) -> R:
+    with allowing(seat):
         return function()
 
 
-def write_message(stream: IO[bytes] | None, message: bytes) -> None:
-    """Write a message with its length."""
-    if stream is not None:
-        stream.write(len(message).to_bytes(LENGTH_BYTES, "big") + message)
-        stream.flush()
-
-
-def read_message(stream: IO[bytes] | None) -> bytes:
-    """Read such a message. Raises `EOFError` without a whole one."""
-    length = int.from_bytes(_read(stream, LENGTH_BYTES), "big")
-    if length > MAX_MESSAGE_BYTES:
-        raise EOFError
-    return _read(stream, length)
-
-
-def _read(stream: IO[bytes] | None, length: int) -> bytes:
-    """Read so many bytes, of which a pipe gives some at a time."""
-    parts: list[bytes] = []
-    while stream is not None and length > 0 and (part := stream.read(length)):
-        parts.append(part)
-        length -= len(part)
-    if length > 0:
-        raise EOFError
-    return b"".join(parts)
-
-
-class BoundedTemplate(jinja2.Template):
-    """A template with a new budget for each prompt. source: set by who compiles it."""
-
-    source = ""
-
-    @override
-    def render(self, *args: object, **kwargs: object) -> str:
-        allowed_ms = ALLOWED_MS.get()
-        if allowed_ms is None:
-            return self._render_here(*args, **kwargs)
-        if allowed_ms == IN_PROCESS:
-            return self._process.render(dict(*args, **kwargs))
-        if self._has_been_slow and self._process.is_suspect:
-            allowed_ms = min(allowed_ms, MAX_SUSPECT_RENDER_MS)
-        render = functools.partial(self._render_here, *args, **kwargs)
-        try:
-            return call_with_time_limit(allowed_ms / MS_PER_S, render, counts_cpu=True)
-        except TimeoutError:
-            self._has_been_slow = True
-            raise SlowTemplateError(self._process) from None
-
-    _has_been_slow = False
-
-    @functools.cached_property
-    def _process(self) -> RenderProcess:
-        return RenderProcess(self.source)
-
-    def _render_here(self, *args: object, **kwargs: object) -> str:
-        reset_budget()
-        return super().render(*args, **kwargs)
+def _encode(variables: JsonObject) -> bytes:
+    try:
+        return msgspec.msgpack.encode(variables)
+    except (TypeError, OverflowError, RecursionError) as error:
+        raise jinja2.TemplateError(f"its variables must be JSON: {error}") from error

@@ -1,7 +1,7 @@
 """Limits the templates of transformers' tokenizers, with which vLLM and SGLang make prompts.
 
-transformers compiles a template in its own environment and passes on all variables. The environment
-here creates the same text, within limits.
+transformers renders a template in place and passes on all variables. A process of the template's
+creates the same text, within limits.
 
 `make_encoder` adds the prompt cache and holds the interpreter lock for a shorter time: for a prompt
 of 200,000 tokens, transformers makes three lists, and the library below it 200,000 strings, which
@@ -14,7 +14,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import jinja2
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.utils import chat_template_utils
 
@@ -22,15 +21,16 @@ from ..base.errors import SetupError
 from ..base.json_types import JsonObject
 from ..tokenization.prompt_encoder import PromptCache, PromptEncoder, PromptLimit
 from .chat_template import RESERVED, compile_template, find_variables
+from .rendering import ProcessTemplate
 
 
 def bound_templates() -> None:
-    """Make transformers compile chat templates with limits, in this process."""
+    """Make transformers render chat templates in processes of their own."""
 
-    def compile_bounded(chat_template: str) -> jinja2.Template:
+    def open_template(chat_template: str) -> ProcessTemplate:
         return compile_template(chat_template)
 
-    chat_template_utils._compile_jinja_template = compile_bounded  # noqa: SLF001 - no hook
+    chat_template_utils._compile_jinja_template = open_template  # noqa: SLF001 - no hook
 
 
 class TemplateTokenizer(Protocol):

@@ -32,7 +32,7 @@ from ...frontend.request.tool_schema_cache import with_standard_tools
 from ...guided.call_policy import CallPolicy
 from ...parsers.api import Engine
 from ...parsers.base import ParserNames
-from ...templates.chat_template import format_tools, render_with_time_limit
+from ...templates.chat_template import format_tools
 from ...templates.transformers_tokenizers import (
     NO_ENCODER,
     BoundedTokenizer,
@@ -157,10 +157,8 @@ class SglangPrompts:
         """Build the prompt. Raises `RequestError` for messages that the template rejects."""
         messages = request.raw["messages"]
         try:
-            preprocessed = render_with_time_limit(
-                lambda: sglang_prepost.preprocess_chat_request(
-                    self._format_tools(request), tokenizer=self._tokenizer, **self._options
-                )
+            preprocessed = sglang_prepost.preprocess_chat_request(
+                self._format_tools(request), tokenizer=self._tokenizer, **self._options
             )
             media, uuids = extract_mm_urls(messages)
             reject_unsupported_multimodal_uuids(uuids)

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import copy
 import functools
-import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
@@ -200,12 +199,9 @@ class VllmPreprocessor:
         )
 
     async def _prepare_timed(self, request: ChatRequest) -> Prepared:
-        began = time.thread_time()
-        try:
+        with self._short_prompts.timing():
             async with self._processor.prepare(request, self._policy, in_place=True) as prepared:
                 return prepared
-        finally:
-            self._short_prompts.note(time.thread_time() - began)
 
 
 def check_template_name(given: str) -> None:

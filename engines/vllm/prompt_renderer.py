@@ -14,7 +14,7 @@ from ...base.json_types import JsonObject
 from ...frontend.containment import PreparationError
 from ...frontend.prompt_queue import PromptQueue
 from ...frontend.request.preprocessed_request import prompt_error
-from ...templates.chat_template import format_tools, render_with_time_limit
+from ...templates.chat_template import format_tools
 from ...templates.rendering import SlowTemplateError
 from ...tokenization.prompt_encoder import PromptEncoder, PromptLimit
 
@@ -83,12 +83,10 @@ class PromptRenderer:
     ) -> object:
         formatted = tools if self._engine == "vllm" else format_tools(tools, self._engine)
         try:
-            made = render_with_time_limit(
-                lambda: hf.safe_apply_chat_template(
-                    model_config, self._tokenizer, conversation, tools=formatted, **options
-                )
+            made = hf.safe_apply_chat_template(
+                model_config, self._tokenizer, conversation, tools=formatted, **options
             )
-        except (TimeoutError, VLLMValidationError) as error:
+        except VLLMValidationError as error:
             raise RequestError.rejected(error) from error
         except (Exception, SlowTemplateError):
             raise

@@ -16,13 +16,9 @@ from backedge.parsers.detection import Evidence, detect_reasoning, detect_tool_c
 from backedge.parsers.events import Event, join
 from backedge.parsers.format import Format
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
-from backedge.templates.auto_parsers import probe_template
-from backedge.templates.chat_template import (
-    compile_template,
-    create_environment,
-    format_tools,
-    reads_content_parts,
-)
+from backedge.templates.auto_parsers import probe_loaded
+from backedge.templates.chat_template import format_tools
+from backedge.templates.environment import LoadedTemplate
 
 from tests.conformance.cases import OUTSIDE
 from tests.parsers.families.family import Invocation
@@ -76,8 +72,8 @@ class OutsideTemplate:
         add_generation_prompt: bool = False,
     ) -> str | None:
         """Return the text behind the question; None if the template refuses the messages."""
-        reads_parts = _reads_parts(self.source)
-        content = [{"type": "text", "text": QUESTION}] if reads_parts else QUESTION
+        template = _load(self.source)
+        content = [{"type": "text", "text": QUESTION}] if template.reads_parts else QUESTION
         variables: dict[str, Any] = {
             **SPECIAL,
             "messages": [{"role": "user", "content": content}, *answer],
@@ -85,7 +81,7 @@ class OutsideTemplate:
             "add_generation_prompt": add_generation_prompt,
         }
         try:
-            return str(compile_template(self.source).render(variables)).rpartition(QUESTION)[2]
+            return template.render(variables).rpartition(QUESTION)[2]
         except Exception:  # noqa: BLE001 - a template is the model's code and may raise anything
             return None
 
@@ -105,7 +101,7 @@ class OutsideTemplate:
 def load_template(name: str) -> OutsideTemplate:
     """Return a template of `TEMPLATES` with the parsers that `auto` finds."""
     source = TEMPLATES[name].read_text(encoding="utf-8")
-    evidence = probe_template(source, SPECIAL)
+    evidence = probe_loaded(_load(source), source, SPECIAL)
     markers = sorted(set(SUFFIXED.findall("".join((*evidence.turns, *evidence.prompts)))))
     ids = {marker: number for number, marker in enumerate(markers, 1)}
     evidence = replace(evidence, tokens=frozenset(ids))
@@ -116,8 +112,8 @@ def load_template(name: str) -> OutsideTemplate:
 
 
 @functools.cache
-def _reads_parts(source: str) -> bool:
-    return reads_content_parts(create_environment().parse(source))
+def _load(source: str) -> LoadedTemplate:
+    return LoadedTemplate(source)
 
 
 def _answers(calls: Sequence[Invocation], content: str) -> list[JsonObject]:

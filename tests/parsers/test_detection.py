@@ -12,7 +12,8 @@ from backedge.parsers.detection import (
     reads_probe,
 )
 from backedge.parsers.parser_lookup import known_formats, reasoning_format, tool_format
-from backedge.templates.auto_parsers import probe_template
+from backedge.templates.auto_parsers import probe_loaded
+from backedge.templates.environment import LoadedTemplate
 
 from tests.parsers.chat_templates import TURNS, build_template, find_packaged
 
@@ -68,8 +69,14 @@ VLLM = find_packaged("vllm", "transformers_utils/chat_templates")
 THINK = "{{ '<think>' if thinks else '' }}{{ '</think>' }}"
 
 
+def probe(
+    source: str, special_tokens: dict[str, str], tokens: frozenset[str] = frozenset()
+) -> Evidence:
+    return probe_loaded(LoadedTemplate(source), source, special_tokens, tokens)
+
+
 def detect(source: str) -> tuple[str | None, str | None]:
-    evidence = probe_template(source, {"bos_token": "<s>", "eos_token": "</s>"})
+    evidence = probe(source, {"bos_token": "<s>", "eos_token": "</s>"})
     tools = detect_tool_calls(evidence).format
     reasoning = detect_reasoning(evidence, tools).format
     return tools.name if tools else None, reasoning.name if reasoning else None
@@ -107,11 +114,11 @@ def test_templates_that_vllm_ships(name) -> None:
 @pytest.mark.parametrize("name", TURNS)
 def test_a_template_without_its_calls_and_tools_has_no_parser(name) -> None:
     source = build_template(name).replace("m.tool_calls", "false").replace("tools", "no_one")
-    assert detect_tool_calls(probe_template(source, {})).format is None
+    assert detect_tool_calls(probe(source, {})).format is None
 
 
 def test_every_reader_is_a_candidate_and_a_lax_one_comes_last() -> None:
-    detection = detect_tool_calls(probe_template(build_template("hermes"), {}))
+    detection = detect_tool_calls(probe(build_template("hermes"), {}))
     names = {candidate.name for candidate in detection.candidates}
     assert {"hermes", "xlam", "granite"} <= names
     assert detection.format is tool_format("hermes")
@@ -120,7 +127,7 @@ def test_every_reader_is_a_candidate_and_a_lax_one_comes_last() -> None:
 
 def test_calls_in_no_format_are_shown() -> None:
     source = build_template("hermes").replace("<tool_call>", "<my_call>")
-    detection = detect_tool_calls(probe_template(source, {}))
+    detection = detect_tool_calls(probe(source, {}))
     assert detection.format is None
     assert "<my_call>" in detection.reason
     assert PROBE_NAME in detection.reason
@@ -154,7 +161,7 @@ def test_markers_with_a_suffix_of_the_checkpoint() -> None:
         for marker in (f"<{name}>", f"</{name}>"):
             suffixed = suffixed.replace(marker, f"{marker[:-1]}:opensource>")
             tokens.append(f"{marker[:-1]}:opensource>")
-    evidence = probe_template(suffixed, {}, frozenset(tokens))
+    evidence = probe(suffixed, {}, frozenset(tokens))
     assert detect_tool_calls(evidence).format is tool_format("hy_v3")
 
 

@@ -1,20 +1,33 @@
-"""A slow template's prompts are made in a process of its own: the same text, the same errors."""
+"""Prompts are made in processes: the same text and errors, and none is lost with a process."""
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pytest
+from backedge.base.errors import RequestError, SetupError
 from backedge.templates import rendering
-from backedge.templates.chat_template import compile_template
-from backedge.templates.rendering import IN_PROCESS, SlowTemplateError, allowing
+from backedge.templates.chat_template import ChatTemplate, compile_template, find_variables
+from backedge.templates.environment import LoadedTemplate
+from backedge.templates.rendering import (
+    IN_SLOW_SEAT,
+    ProcessTemplate,
+    SlowTemplateError,
+    allowing,
+)
 
 LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+# Ends after about half a second of CPU time.
+LONG = "{% if slow %}{% for a in range(99999) %}{% for b in range(200) %}{% endfor %}{% endfor %}"
+LONG += "{% endif %}{{ number }}"
 SOURCES = (
     "{{ text }}|{{ number }}|{{ none }}|{{ items }}|{{ items | tojson }}|{{ deep | tojson }}",
     "{% set ns = namespace(n=0) %}{% for m in items %}{% set ns.n = m %}{% endfor %}{{ ns.n }}",
@@ -24,8 +37,9 @@ SOURCES = (
 REFUSED = (
     "{{ raise_exception('Roles must alternate') }}",
     "{{ none + 1 }}",
-    "{{ 'x' * 999999999 }}",
     "{{ unknown.attribute }}",
+    "{{ items.append(1) }}",
+    "{{ text.__class__.__mro__ }}",
 )
 VARIABLES: dict[str, Any] = {
     "text": " H\u00e4llo \U0001f642\n",
@@ -36,90 +50,218 @@ VARIABLES: dict[str, Any] = {
 }
 
 
-def render(source: str, cpu_ms: float, variables: dict[str, Any] = VARIABLES) -> str:
-    with allowing(cpu_ms):
-        return compile_template(source).render(variables)
+@pytest.fixture
+def opened() -> Iterator[Callable[[str], ProcessTemplate]]:
+    made: list[ProcessTemplate] = []
 
+    def open_template(source: str) -> ProcessTemplate:
+        made.append(ProcessTemplate(source))
+        return made[-1]
 
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    yield
-    compile_template.cache_clear()
+    yield open_template
+    for template in made:
+        template.close()
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_the_text_is_the_same(source: str) -> None:
-    assert render(source, IN_PROCESS) == compile_template(source).render(VARIABLES)
+def test_a_process_makes_the_text_that_jinja_makes_here(opened: Any, source: str) -> None:
+    assert opened(source).render(VARIABLES) == LoadedTemplate(source).render(VARIABLES)
 
 
-def test_a_long_conversation_is_read_whole() -> None:
-    """A pipe gives a part of it at a time."""
-    source = SOURCES[0]
+def test_a_long_conversation_arrives_whole(opened: Any) -> None:
+    """A socket gives a part of it at a time."""
     variables = {**VARIABLES, "items": ["turn " * 100] * 5000, "text": "\u00e4" * 2_000_000}
-    assert render(source, IN_PROCESS, variables) == compile_template(source).render(variables)
+    text = opened(SOURCES[0]).render(variables)
+    assert text == LoadedTemplate(SOURCES[0]).render(variables)
 
 
 @pytest.mark.parametrize("source", REFUSED)
-def test_errors_have_the_same_text(source: str) -> None:
+def test_errors_have_the_text_that_jinja_gives_them_here(opened: Any, source: str) -> None:
     with pytest.raises(Exception, match=r"\w") as here:
-        compile_template(source).render(VARIABLES)
+        LoadedTemplate(source).render(VARIABLES)
     with pytest.raises(jinja2.TemplateError) as there:
-        render(source, IN_PROCESS)
+        opened(source).render(VARIABLES)
     assert str(there.value) == str(here.value)
 
 
-def test_what_takes_too_long_is_left_and_then_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendering, "TEMPLATE_S", 0.2)
-    monkeypatch.setattr(rendering, "SLOW_RENDER_S", 0.1)
-    source = "{% if slow %}" + LOOPS + "{% endif %}quick"
-    slow, quick = {"slow": True}, {"slow": False}
-    assert render(source, 20.0, quick) == "quick"
-    with pytest.raises(SlowTemplateError) as left:
-        render(source, 20.0, slow)
-    process = left.value.process
-    assert not process.is_suspect
+def test_a_template_that_cannot_be_compiled_is_refused() -> None:
+    with pytest.raises(SetupError, match="cannot be compiled"):
+        ProcessTemplate("{% if %}")
+
+
+def test_a_cached_template_is_asked_once_for_its_variables() -> None:
+    source = "{{ text }}{% set own = 1 %}{{ own }}"
+    assert find_variables(source) == {"text"}
+    assert compile_template(source) is compile_template(source)
+
+
+def test_variables_that_are_no_json_are_refused(opened: Any) -> None:
+    with pytest.raises(jinja2.TemplateError, match="must be JSON"):
+        opened("{{ value }}").render({"value": object()})
+
+
+def test_a_text_that_is_too_long_for_a_prompt_is_not_sent(opened: Any) -> None:
+    with pytest.raises(jinja2.TemplateError, match="makes more than 67,108,864 characters"):
+        opened("{{ 'x' * 1000 * number }}").render({"number": 100_000})
+
+
+def test_a_template_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendering, "TEMPLATE_S", 0.1)
+    with pytest.raises(RequestError, match=r"stopped after 0\.1 s"):
+        ChatTemplate({"default": LOOPS}, {}).render([{"role": "user", "content": "hi"}])
+    compile_template.cache_clear()
+
+
+def test_a_process_that_gives_no_answer_is_replaced(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = opened("{{ number }}")
+    os.kill(process_id(template), signal.SIGSTOP)
+    monkeypatch.setattr(rendering, "RENDER_ANSWER_S", 0.1)
     with pytest.raises(TimeoutError, match="stopped after"):
-        render(source, IN_PROCESS, slow)
-    assert process.is_suspect
-    assert render(source, 20.0, quick) == render(source, IN_PROCESS, quick) == "quick"
-
-
-def children() -> set[int]:
-    paths = Path("/proc/self/task").glob("*/children")
-    return {int(pid) for path in paths for pid in path.read_text().split()}
-
-
-def test_a_process_that_was_killed_is_replaced() -> None:
-    source = SOURCES[0]
-    before = children()
-    expected = render(source, IN_PROCESS)
-    (pid,) = children() - before
-    os.kill(pid, signal.SIGKILL)
-    assert render(source, IN_PROCESS) == expected
-
-
-def test_a_process_that_ends_in_a_render_fails_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendering, "PROGRAM", "this")
-    with pytest.raises(TimeoutError, match="has ended"):
-        render(SOURCES[1], IN_PROCESS)
+        template.render({"number": 1})
     monkeypatch.undo()
-    assert render(SOURCES[1], IN_PROCESS) == compile_template(SOURCES[1]).render(VARIABLES)
+    assert template.render({"number": 2}) == "2"
 
 
-def test_variables_that_a_message_cannot_have_are_refused() -> None:
-    with pytest.raises(TimeoutError, match="of these types"):
-        render("{{ value }}", IN_PROCESS, {"value": object()})
-    with pytest.raises(TimeoutError, match="of these types"):
-        render("{{ value }}", IN_PROCESS, {"value": (1, 2)})
+def process_id(template: ProcessTemplate, seat: str = "_quick") -> int:
+    program = getattr(template, seat)._program
+    assert program is not None
+    return int(program.process.pid)
 
 
-def test_only_so_many_wait_for_a_template(monkeypatch: pytest.MonkeyPatch) -> None:
+def wait_until(is_true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not is_true():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_a_process_that_was_killed_is_replaced(opened: Any) -> None:
+    template = opened("{{ number }}")
+    killed = process_id(template)
+    os.kill(killed, signal.SIGKILL)
+    assert template.render({"number": 1}) == "1"
+    assert not Path(f"/proc/{killed}").exists()
+
+
+def test_kills_in_the_midst_of_renders_lose_none(opened: Any) -> None:
+    template = opened("{% for a in range(2000) %}{% endfor %}{{ number }}")
+    made: list[str] = []
+
+    def render(number: int) -> None:
+        call = functools.partial(template.render, {"number": number})
+        try:
+            with allowing(100.0):
+                made.append(call())
+        except SlowTemplateError as slow:
+            future = slow.process.prepare(call)
+            assert future is not None
+            made.append(future.result(60))
+
+    def kill() -> None:
+        for _ in range(5):
+            wait_until(lambda: template._quick.is_ready)
+            os.kill(process_id(template), signal.SIGKILL)
+            time.sleep(0.02)
+
+    killing = threading.Thread(target=kill)
+    killing.start()
+    number = 0
+    while killing.is_alive():
+        render(number)
+        number += 1
+    assert made == [str(n) for n in range(number)]
+
+
+def test_a_render_that_ends_each_process_is_refused_and_no_other(opened: Any) -> None:
+    template = opened("{{ number }}")
+    template._quick._source = "{% if %}"  # its program ends
+    os.kill(process_id(template), signal.SIGKILL)
+    with pytest.raises(TimeoutError, match="has ended"):
+        template.render({"number": 1})
+    template._quick._source = "{{ number }}"
+    assert template.render({"number": 2}) == "2"
+
+
+def test_a_slow_prompt_goes_on_in_the_slow_seat(opened: Any) -> None:
+    template = opened(LONG)
+    slow, quick = {"slow": True, "number": 1}, {"slow": False, "number": 2}
+    rendering_id = process_id(template)
+    with allowing(20.0), pytest.raises(SlowTemplateError) as left:
+        template.render(slow)
+    assert left.value.waited_ms == 20.0
+    assert process_id(template, "_slow") == rendering_id
+    wait_until(lambda: template._quick.is_ready)
+    with allowing(10_000.0):
+        assert template.render(quick) == "2"
+    future = left.value.process.prepare(lambda: template.render(slow))
+    assert future is not None
+    assert future.result(60) == "1"
+    assert process_id(template, "_slow") == rendering_id  # it was not rendered again
+
+
+def test_a_second_slow_prompt_is_ended_and_rendered_after_the_first(opened: Any) -> None:
+    template = opened(LONG)
+    variables = [{"slow": True, "number": number} for number in range(2)]
+    for one in variables:
+        wait_until(lambda: template._quick.is_ready)
+        with allowing(20.0), pytest.raises(SlowTemplateError):
+            template.render(one)
+    calls = [functools.partial(template.render, one) for one in variables]
+    futures = [template.prepare(call, IN_SLOW_SEAT) for call in calls]
+    assert [future.result(60) for future in futures] == ["0", "1"]
+
+
+def test_a_render_that_the_loop_leaves_is_waited_for_in_a_thread(opened: Any) -> None:
+    template = opened(LONG)
+    slow = {"slow": True, "number": 1}
+    rendering_id = process_id(template)
+    with allowing(rendering.MAX_LOOP_RENDER_MS), pytest.raises(SlowTemplateError):
+        template.render(slow)
+    with allowing(10_000.0):
+        assert template.render(slow) == "1"
+    assert process_id(template) == rendering_id
+
+
+def test_the_answer_of_a_render_that_was_given_up_is_given_to_nobody(opened: Any) -> None:
+    template = opened(LONG)
+    with allowing(rendering.MAX_LOOP_RENDER_MS), pytest.raises(SlowTemplateError):
+        template.render({"slow": True, "number": 1})
+    with allowing(10_000.0):
+        assert template.render({"slow": False, "number": 2}) == "2"
+
+
+def test_only_so_many_requests_wait_for_a_template(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rendering, "MAX_WAITING_RENDERS", 1)
-    with pytest.raises(SlowTemplateError) as left:
-        render(LOOPS, 1.0)
-    process = left.value.process
-    first = process.prepare(lambda: "done")
-    assert first is not None
-    assert first.result(10) == "done"
-    waiting = [process.prepare(lambda: render("a", IN_PROCESS)) for _ in range(2)]
+    template, go = opened("a"), threading.Event()
+    waiting = [template.prepare(go.wait, IN_SLOW_SEAT) for _ in range(2)]
     assert [future is None for future in waiting] == [False, True]
+    go.set()
+
+
+def test_a_prompt_that_finds_no_process_is_not_rendered_after_a_slow_one(opened: Any) -> None:
+    template = opened("{{ number }}")
+    os.kill(process_id(template), signal.SIGKILL)
+    with template._slow_lock:  # as while a slow prompt is rendered
+        with allowing(100.0), pytest.raises(SlowTemplateError) as left:
+            template.render({"number": 1})
+        future = left.value.process.prepare(lambda: template.render({"number": 1}))
+        assert future is not None
+        assert future.result(60) == "1"
+
+
+def test_in_its_own_thread_a_prompt_is_rendered_in_the_slow_seat(opened: Any) -> None:
+    template = opened("{{ number }}")
+    with allowing(IN_SLOW_SEAT):
+        assert template.render({"number": 1}) == "1"
+    assert process_id(template, "_slow") != process_id(template)
+
+
+def test_the_processes_end_with_the_template() -> None:
+    template = ProcessTemplate("a")
+    number = process_id(template)
+    del template
+    assert not Path(f"/proc/{number}").exists()

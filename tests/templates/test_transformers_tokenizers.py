@@ -51,7 +51,7 @@ def test_documents_are_a_variable(tokenizer: Any) -> None:
 
 
 def test_what_transformers_compiles_is_bounded(tokenizer: Any) -> None:
-    tokenizer.chat_template = "{{ 'x' * 10 ** 9 }}"
+    tokenizer.chat_template = "{{ 'x' * 10 ** 9 * (messages | length) }}"
     with pytest.raises(Exception, match="the chat template makes"):
         prompt(tokenizer)
 

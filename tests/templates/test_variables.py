@@ -2,7 +2,8 @@
 
 import inspect
 
-from backedge.templates.chat_template import RESERVED, ChatTemplate, create_environment
+from backedge.templates.chat_template import RESERVED, ChatTemplate
+from backedge.templates.environment import create_environment
 from backedge.tokenization.mistral import MistralTokenizer
 from jinja2.defaults import DEFAULT_NAMESPACE
 from transformers import PreTrainedTokenizerBase

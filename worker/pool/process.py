@@ -12,6 +12,7 @@ import zmq
 from typing_extensions import override
 
 from ...base.errors import ParserFailedError, ProtocolError
+from ...base.memory_limit import limit_memory
 from ...parsers.base import ParserFactory, ParserRequest
 from ...parsers.events import Event
 from ...parsers.passthrough import PassthroughParser
@@ -22,7 +23,6 @@ from ...tokenization.detokenizer import DetokenizerFactory
 from ..backend import InlineBackend, NewRequest
 from . import messages
 from .current_step import StepMonitor, monitor_path
-from .memory_limit import limit_memory
 
 # Time for steps between two reads of the socket; a longer step is not interrupted.
 TURN_S = 0.002

@@ -13,7 +13,6 @@ import pytest
 from backedge.base.errors import SetupError
 from backedge.frontend.prompt_queue import PromptQueue
 from backedge.postprocess.messages import KEY, PostprocessParams, read
-from backedge.templates import chat_template as template
 from backedge.templates import rendering
 from backedge.tokenization.tokenizer_selection import TokenizerSelection, select_tokenizer
 from dynamo.llm.exceptions import InvalidArgument
@@ -66,11 +65,8 @@ HOSTILE = [
         "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
         r"stopped after 0\.5 s",
     ),
-    ("{{ 7 ** 99 ** 99 }}", "the chat template makes"),
-    ("{{ 'x' * 10 ** 9 }}", "the chat template makes"),
-    ("{{ '%0999999999d' % 1 }}", "the chat template makes"),
-    ("{{ 'x' | center(999999999) }}", "the chat template makes"),
-    ("{% autoescape 7 ** 99 ** 99 %}{% endautoescape %}", "."),
+    ("{{ 'x' * (10 ** 10 * messages | length) }}", "the chat template makes|stopped"),
+    ("{{ 'x' | center(99999999999 * (messages | length)) }}", "the chat template makes|stopped"),
     (
         "{% for m in messages * 9999 %}{{ m.content * 9999 }}{% endfor %}",
         "the chat template makes|stopped",
@@ -222,8 +218,7 @@ def test_what_else_is_routed_is_the_same(models, loop, backend, stop):
 def test_a_hostile_template_is_refused_and_holds_up_nobody(
     monkeypatch, tmp_path, flags, backend, source, text
 ):
-    for module in (template, rendering):
-        monkeypatch.setattr(module, "TEMPLATE_S", 0.5)
+    monkeypatch.setattr(rendering, "TEMPLATE_S", 0.5)
     path = tmp_path / "hostile.jinja"
     path.write_text(source, encoding="utf-8")
     monkeypatch.setattr(flags, "chat_template", str(path))

@@ -5,12 +5,12 @@ import subprocess
 import sys
 
 import pytest
-from backedge.worker.pool.memory_limit import limit_memory
+from backedge.base.memory_limit import limit_memory
 
 PROGRAM = """
 import sys
 sys.path[:0] = ["."]
-from backedge.worker.pool.memory_limit import limit_memory
+from backedge.base.memory_limit import limit_memory
 limit_memory(int(sys.argv[1]))
 for size in (1, 32, 256):
     try:

@@ -1,4 +1,4 @@
-"""The limit of a process's memory."""
+"""Limits the memory of a process that runs code which is not ours."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ PAGES = Path("/proc/self/statm")
 def limit_memory(megabytes: int) -> None:
     """Let this process map at most `megabytes` in addition to its current memory; 0: no limit.
 
-    It shares its current memory with the fork server. Beyond the limit Python raises MemoryError,
-    which fails the parser that asked for memory; a library that cannot continue ends the process.
+    Beyond the limit Python raises MemoryError, which fails the code that asked for memory; a
+    library that cannot continue ends the process.
     """
     if not megabytes:
         return
