@@ -158,6 +158,8 @@ class CallReader:
             if target is State.JSON_CALLS:
                 return True  # whole call objects, where there might have been a name
             return self._name(self._format.function.fullmatch(self.collected.strip()))
+        if state is State.IGNORED and self._shown.in_call:
+            return self.is_named or target not in (State.TOOL_SECTION, Jump.RETURN)
         if state is State.HEADER:
             return self._read_header(self.collected.strip())
         if state is State.KEY:
@@ -244,9 +246,10 @@ class CallReader:
         """Whether a parameter has been named whose value has not begun."""
         return bool(self._key)
 
-    def arguments_start(self, state: State) -> tuple[str, ...]:
-        """Return the texts that the arguments begin with, which the grammar of `state` reads."""
-        if state is State.ELEMENTS:
+    @property
+    def arguments_start(self) -> tuple[str, ...]:
+        """The texts that the arguments begin with, which the grammar reads."""
+        if isinstance(self.grammar, XmlElements):
             return (self._format.tag_prefix,)
         return ("{", "(") if self._format.quotes else ("{",)
 
