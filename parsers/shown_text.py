@@ -312,21 +312,20 @@ class ShownText:
         guess = self.guess
         if guess is None:
             return False
-        if not guess.opening and self.calls.index >= 0 and self._shows_unread(guess, text):
+        is_after_call = not guess.opening and self.calls.index >= 0
+        if is_after_call and self._shows_unread(guess, text):
             return True
         if len((guess.text + text).strip()) > MAX_MARKUP:
             return False
-        if guess.opening or guess.words:
-            words = text if guess.words else text.lstrip(BETWEEN_CALLS)
-            if not guess.words and not (is_section and words[:1].isalnum()):
-                return False
+        if is_after_call:
+            self.keep(text)
+            return True
+        words = text if guess.words else text.lstrip(BETWEEN_CALLS)
+        begins = bool(guess.opening) and is_section and words[:1].isalnum()
+        if guess.words or begins:
             self.keep(text[: len(text) - len(words)])
             guess.add_words(words)
-        elif self.calls.index < 0:
-            return False
-        else:
-            self.keep(text)
-        return True
+        return bool(guess.words)
 
     def _shows_unread(self, guess: Guess, text: str) -> bool:
         """Show text after a call if it is, or belongs to, a call that cannot be read."""
@@ -512,6 +511,8 @@ class ShownText:
         self.keep("")  # forgets what a call has used
         guess = self.guess
         if guess is not None and shows_guess:
+            if not "".join(guess.pieces[guess.words_end :]).strip(BETWEEN_CALLS):
+                guess.words_end = len(guess.pieces)  # no call has begun after the words
             self._show_section()
             held = guess.text + held
             if held.strip(BETWEEN_CALLS):

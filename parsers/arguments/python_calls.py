@@ -21,7 +21,8 @@ _BETWEEN_ARGUMENTS = re.compile(r"[ \t\r\n,]+")
 _NAME = re.compile(r"[^\W\d][\w.\-]*")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=(?!=)")
 _WORD = re.compile(r"[^\W\d]\w*\s*")
-_LITERAL_START = re.compile(r"[\d\"'{\[(+\-]")
+# A dictionary is an answer.
+_LITERAL_START = re.compile(r"[\d\"'\[(+\-]")
 
 
 class PythonCallGrammar(ListGrammar):

@@ -48,7 +48,7 @@ ANSWERS = {
     ("llama3_json", 1): OBJECTS.keys() - {"an empty object", "an object without a name"}
     - {"another object"},
     ("xlam", 0): {"words", "another object"},
-    ("pythonic", 0): {"words"},
+    ("pythonic", 0): {"words", "an object"},
 }  # fmt: skip
 # The name of a function that is not declared.
 CALLS = {("apertus", "an object without a name"), ("longcat", "null")}
