@@ -155,9 +155,11 @@ class CallReader:
             self._shown.calls.show_words()
         self._note_slip(state, target, marker)
         if state is State.NAME:
-            if target is State.JSON_CALLS:
-                return True  # whole call objects, where there might have been a name
-            return self._name(self._format.function.fullmatch(self.collected.strip()))
+            return self._leave_name(target)
+        if state is State.IGNORED:
+            # A call of a section has ended in front of its name.
+            is_rejected = self._shown.in_call and target in (State.TOOL_SECTION, Jump.RETURN)
+            return self.is_named or not is_rejected
         if state is State.HEADER:
             return self._read_header(self.collected.strip())
         if state is State.KEY:
@@ -235,6 +237,11 @@ class CallReader:
         if is_empty:
             calls.malformed("missing_value")
 
+    def _leave_name(self, target: State | Jump) -> bool:
+        if target is State.JSON_CALLS:
+            return True  # whole call objects, where there might have been a name
+        return self._name(self._format.function.fullmatch(self.collected.strip()))
+
     def _note_slip(self, state: State, target: State | Jump, marker: str) -> None:
         """Note a doubled mark between parameters, or a call without an end of its own."""
         begins = marker in self._ends_none or target is State.NAME
@@ -260,9 +267,10 @@ class CallReader:
         """Whether a parameter has been named whose value has not begun."""
         return bool(self._key)
 
-    def arguments_start(self, state: State) -> tuple[str, ...]:
-        """Return the texts that the arguments begin with, which the grammar of `state` reads."""
-        if state is State.ELEMENTS:
+    @property
+    def arguments_start(self) -> tuple[str, ...]:
+        """The texts that the arguments begin with, which the grammar reads."""
+        if isinstance(self.grammar, XmlElements):
             return (self._format.tag_prefix,)
         return ("{", "(") if self._format.quotes else ("{",)
 

@@ -162,6 +162,12 @@ class CompiledFormat:
         return frozenset(end for end in in_key if end in tokens and end not in in_value)
 
     @cached_property
+    def has_several(self) -> bool:
+        """Whether a section may have several calls: the end of one leads back to it."""
+        inside = set(self.markers) - TEXT_STATES - {State.TOOL_SECTION}
+        return any(State.TOOL_SECTION in self.markers[state].values() for state in inside)
+
+    @cached_property
     def call_starts(self) -> frozenset[str]:
         """The markers that open calls."""
         return frozenset(_select(self.markers.get(State.CONTENT, {}), CALL_STATES))

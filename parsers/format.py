@@ -112,6 +112,10 @@ CALL_STATES = GRAMMAR_STATES | {State.TOOL_SECTION, State.NAME}
 UNSTOPPED = REASONING_STATES | {State.HEADER}
 # Targets of markers that end a call or follow one.
 CALL_ENDS = TEXT_STATES | {State.TOOL_SECTION, State.IGNORED, Jump.RETURN, Jump.BY_HEADER}
+# States in which a call of a section begins.
+CALL_HEADS: frozenset[State | Jump] = frozenset(
+    CALL_STATES - {State.TOOL_SECTION} | {State.IGNORED}
+)
 # States that may occur between a call's name and its first argument.
 FRAME_STATES = frozenset(
     {State.PARAMETERS, State.ARGUMENTS, State.ELEMENTS, State.HEADER, State.IGNORED}
@@ -227,6 +231,7 @@ class Format:
     namespace: ends each namespace that the models write in front of a declared name.
     keys: the keys of the objects in JSON_CALLS and CALL_LIST.
     declared_only: calls without a preceding marker count only if their function is declared.
+    guided: a grammar makes the model write nothing but calls, so a list with anything else is text.
     quotes: additional marks around strings in ARGUMENTS.
     tag_prefix: text before each tag of ELEMENTS.
     strip: white space around a VALUE that is not part of it (`SchemaValue`).
@@ -263,6 +268,7 @@ class Format:
     namespace: str = ""
     keys: CallKeys = field(default_factory=CallKeys)
     declared_only: bool = False
+    guided: bool = False
     quotes: tuple[str, ...] = ()
     tag_prefix: str = ""
     strip: str | None = "\n"

@@ -355,7 +355,9 @@ class Lexer:
             return
         reused = self._reader.follow(marker)
         self.read_again()
-        if reused:
+        if reused == len(marker):
+            self._read_token(marker, text)
+        elif reused:
             self.read(marker[-reused:])
 
     def _read_token_as_text(self, marker: str, text: str) -> None:

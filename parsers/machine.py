@@ -8,6 +8,7 @@ knows no format by name. It owns five objects, and each of them knows only what 
 
     `Lexer`       lexer.py        cuts the output into markers and text
     `CallReader`  call_reader.py  reads the name, the keys and the values of a call
+    `GrammarReader`  grammar_reader.py  lets a grammar read calls or arguments
     `ShownText`   shown_text.py   shows text and calls; gives back what only looked like a call
     `QuotedKey`   quoted_key.py   reads the end of a key that a quote has opened
     `ConsideredCalls`  considered_call.py  lets a call in open reasoning wait: it may be a thought
@@ -43,7 +44,8 @@ What the states do with their text:
 - grammar states let an `IncrementalGrammar` read it;
 - IGNORED drops it, unless a mark in it shows that a call was there, which cannot be read;
 - in TOOL_SECTION and PARAMETERS only white space and `BETWEEN_CALLS` may stand;
-- all else rejects the call, which becomes text again (`_reject`).
+- all else rejects the call, which becomes text again (`_reject`); in a section of several calls and
+  in a list it costs itself alone, and the section goes on.
 
 Invariants, each of them tested for every format (tests/parsers/test_fuzz.py):
 
@@ -65,7 +67,7 @@ from typing_extensions import override
 
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_MARKUP
-from .arguments.incremental_grammar import IncrementalGrammar, Status, skip_space
+from .arguments.incremental_grammar import IncrementalGrammar
 from .base import StreamParser
 from .call_reader import CallReader
 from .compiled_format import CODE_MARKERS, CompiledFormat
@@ -73,6 +75,7 @@ from .considered_call import ConsideredCalls
 from .events import Content, Event, Reasoning, ToolCallCut
 from .format import (
     CALL_ENDS,
+    CALL_HEADS,
     CALL_STATES,
     CODE_STATES,
     COLLECTED_STATES,
@@ -86,6 +89,7 @@ from .format import (
     ReuseSuffix,
     State,
 )
+from .grammar_reader import GrammarReader
 from .held_back import HeldText
 from .lexer import Lexer, Reader
 from .quoted_key import QuotedKey
@@ -124,6 +128,14 @@ class LinearParser(StreamParser, Reader):
         self._call = CallReader(table, self._shown)
         self._key = QuotedKey(self._lexer, self._call, self._shown, self)
         self._thoughts = ConsideredCalls(table, self._lexer, self._shown, self)
+        self._grammars = GrammarReader(
+            self._call,
+            self._lexer,
+            self._shown,
+            reject=self._reject,
+            complete=self._complete,
+            skips=not table.grammar.guided,
+        )
         self._state: State
         self._ends = False  # nothing follows, so what waits is at most half a marker
         self._take_run: Callable[[str], bool | None] | None
@@ -298,12 +310,11 @@ class LinearParser(StreamParser, Reader):
         if state is State.HEADER and self._table.grammar.has_channels and not call.has_key:
             shown.drop_header(marker[: len(marker) - reused])
         if entered is None or not call.completes_frame(entered, opens=opens):
-            self._reject()
-        else:
-            self._use(self._table.forms.get(marker, self._table))
-            self.enter(entered)
-            shown.note_marker(marker)
-            call.opened = marker
+            return len(marker) if self._reject(marker=marker) else reused
+        self._use(self._table.forms.get(marker, self._table))
+        self.enter(entered)
+        shown.note_marker(marker)
+        call.opened = marker
         return reused
 
     def _keep_marker(self, marker: str, target: State | Jump, own: str) -> None:
@@ -312,7 +323,10 @@ class LinearParser(StreamParser, Reader):
         is_spelled = marker in self._table.spelled
         if state not in TEXT_STATES:
             self._call.declared_only |= is_spelled and shown.has_words
-            shown.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
+            if self._table.has_several and state is State.TOOL_SECTION and target in CALL_HEADS:
+                shown.begin_call(own)
+            elif is_spelled or target not in CALL_ENDS or not shown.has_words:
+                shown.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
         elif target not in TEXT_STATES:
             self._call.declared_only = is_spelled
             said = getattr(self._lexer.markers[marker], "said", 0)
@@ -361,14 +375,17 @@ class LinearParser(StreamParser, Reader):
         self._take_run = self._collect_all if state in COLLECTED_STATES else call.take_run
         self._lexer.look_for(state, call.grammar)
 
-    def _reject(self, unkept: str = "") -> None:
+    def _reject(self, unkept: str = "", marker: str = "") -> bool:
         """Reject the call, the one place where this is done: what was read of it becomes text.
 
-        unkept: what was read of it before `_shown` collected anything.
+        unkept: what was read of it before `_shown` collected anything. marker: that with which it
+        cannot go on. Return whether the section goes on, in which that marker is to be read again.
         """
-        self._lexer.give_back(unkept + self._shown.reject())
+        again = self._shown.reject_call(marker)
+        self._lexer.give_back(unkept + (self._shown.reject() if again is None else again))
         self._call.forget()
-        self.enter(self._shown.state)
+        self.enter(self._shown.state if again is None else State.TOOL_SECTION)
+        return again is not None
 
     @override
     def take_text(self, text: str) -> int:
@@ -441,46 +458,7 @@ class LinearParser(StreamParser, Reader):
 
     @override
     def read_grammar(self, grammar: IncrementalGrammar, text: str, position: int) -> int:
-        if self._call.is_named:
-            return self._await_arguments(text, position)
-        lexer, shown = self._lexer, self._shown
-        start = position
-        position = grammar.read(text, position, final=lexer.final)
-        if shown.guess is not None:
-            shown.keep(text[start:position])
-        match grammar.status:
-            case Status.MORE if position == len(text):
-                pass
-            case Status.MORE if not lexer.final:
-                return lexer.hold(text, position)
-            case Status.MORE:
-                return self._push(grammar, text, position)
-            case Status.UNEXPECTED:
-                taken = lexer.take_marker(text, position)
-                return taken if taken is not None else self._push(grammar, text, position)
-            case Status.DONE:
-                self._complete()
-            case Status.NEXT_CALL if shown.guess is None:
-                shown.open_guess("")
-            case Status.NOT_A_CALL:
-                self._reject()
-        return position
-
-    def _await_arguments(self, text: str, position: int) -> int:
-        """Read up to a call's arguments; reject the call if anything else comes first."""
-        taken = self._lexer.take_marker(text, position)
-        if taken is not None:
-            return taken
-        if text.startswith(self._call.arguments_start(self._state), position):
-            if not self._call.start():
-                self._reject()
-            return position
-        end = skip_space(text, position)
-        if end == position:
-            self._reject()
-        else:
-            self._shown.keep(text[position:end])
-        return end
+        return self._grammars.read(grammar, text, position)
 
     def _complete(self) -> None:
         """Go on where the grammar has ended; an empty list after no marker is text."""
@@ -490,12 +468,3 @@ class LinearParser(StreamParser, Reader):
             self._reject()
         elif COMPLETE in self._lexer.markers:
             self.follow(COMPLETE)
-
-    def _push(self, grammar: IncrementalGrammar, text: str, position: int) -> int:
-        """Make the grammar take a character that it does not expect, or end there."""
-        grammar.take_unexpected(text[position])
-        if grammar.status is Status.NOT_A_CALL:
-            self._reject()
-            return position
-        self._shown.keep(text[position])
-        return position + 1

@@ -34,6 +34,7 @@ from ..base.limits import MAX_MARKUP, MAX_READ_AGAIN, MAX_SPACE
 from .arguments.tool_calls import FindMarkup, ToolCallEmitter
 from .events import Content, Event, Reasoning, ToolCallCut
 from .format import COMPLETE, FIRST_STATES, TEXT_STATES, Jump, State
+from .guess import Guess
 from .held_back import HeldText, hold
 
 # Characters between and around calls that are not text.
@@ -55,43 +56,6 @@ def _drop_brackets(text: str) -> str:
     """Drop the closing brackets that a model writes after a call's last one."""
     rest = text.lstrip(" \t\r\n]})")
     return re.sub(r"[\]})]", "", text[: len(text) - len(rest)]) + rest
-
-
-class Guess:
-    """The text since a marker that may have opened a call.
-
-    opening: the marker. before: the number of the last call before it.
-    is_message: what was collected was a message's header, which is for no client.
-    interrupts: the marker stands in the midst of text, which may quote it.
-    words: text in front of a section's first call; it ends with the piece before `words_end`.
-    shows: text after a call has gone out.
-    last: the marker after which nothing was read.
-    """
-
-    def __init__(self, opening: str, before: int) -> None:
-        self.opening = opening
-        self.before = before
-        self.is_message = self.interrupts = False
-        self.last = ""
-        self.words = ""
-        self.words_end = 0
-        self.shows = False
-        self.pieces: list[str] = []
-
-    @property
-    def text(self) -> str:
-        """All of it: what becomes text if no call begins."""
-        return self.shown_opening + "".join(self.pieces)
-
-    @property
-    def shown_opening(self) -> str:
-        """The marker, unless it belongs to a message's header."""
-        return "" if self.is_message else self.opening
-
-    def drop_header(self) -> None:
-        """Drop what was collected: it was a message's header, and the message follows."""
-        self.is_message = True
-        self.pieces.clear()
 
 
 class Messages:
@@ -189,6 +153,8 @@ class ShownText:
 
     def enter_text(self, state: State) -> None:
         """Begin text of `state`; what a guess has collected is forgotten."""
+        if self.guess is not None:
+            self.guess.words_end = len(self.guess.pieces)
         self._show_section()
         self.state = state
         self.guess = None
@@ -269,7 +235,8 @@ class ShownText:
 
         may_open: it may begin a call after another. A marker that ends a call is never text.
         """
-        if self.calls.index < 0 or (self.guess is not None and self.guess.opening):
+        guess = self.guess
+        if self.calls.index < 0 or (guess is not None and (guess.opening or self.in_call)):
             self.keep(marker)
         elif may_open and not self.calls.open:
             self.open_guess(marker)
@@ -296,20 +263,20 @@ class ShownText:
         guess = self.guess
         if guess is None:
             return False
-        if not guess.opening and self.calls.index >= 0 and self._shows_unread(guess, text):
+        is_after_call = not guess.opening and self.calls.index >= 0
+        if is_after_call and self._shows_unread(guess, text):
             return True
         if len((guess.text + text).strip()) > MAX_MARKUP:
             return False
-        if guess.opening:
-            words = text if guess.words else text.lstrip(BETWEEN_CALLS)
-            if not guess.words and not (is_section and words[:1].isalnum()):
-                return False
-            guess.words += words
-            guess.words_end = len(guess.pieces) + 1
-        elif self.calls.index < 0:
-            return False
-        self.keep(text)
-        return True
+        if is_after_call:
+            self.keep(text)
+            return True
+        words = text if guess.words else text.lstrip(BETWEEN_CALLS)
+        begins = bool(guess.opening) and is_section and words[:1].isalnum()
+        if guess.words or begins:
+            self.keep(text[: len(text) - len(words)])
+            guess.add_words(words)
+        return bool(guess.words)
 
     def _shows_unread(self, guess: Guess, text: str) -> bool:
         """Show text after a call if it is, or belongs to, a call that cannot be read."""
@@ -324,6 +291,7 @@ class ShownText:
         self.show("".join(guess.pieces) + text)
         self.plain = None
         guess.shows, guess.last = True, ""
+        guess.call = guess.item = None
         guess.pieces.clear()
 
     def keep_ignored(self, text: str) -> bool:
@@ -335,12 +303,84 @@ class ShownText:
         if guess is None:
             return True
         is_call = _MARK.search(text) is not None or len(guess.text) + len(text) > MAX_MARKUP
-        if is_call and guess.opening:
+        if is_call and (guess.opening or self.in_call):
             return False
         if is_call or guess.shows:
             self._show_kept(guess, text)
         else:
             self.keep(text)
+        return True
+
+    # What is no call in a section or a list that goes on.
+
+    def begin_call(self, marker: str) -> None:
+        """Collect the marker that begins a call in a section."""
+        if self.guess is not None and marker:
+            self.guess.call = len(self.guess.pieces)
+            self.guess.pieces.append(marker)
+
+    def begin_item(self) -> None:
+        """Begin an item of a list, which may be a call."""
+        if self.guess is None or self.guess.before != self.calls.index:
+            self.open_guess("")
+        if self.guess is not None:
+            self.guess.item = len(self.guess.pieces)
+
+    @property
+    def in_call(self) -> bool:
+        """Whether a call in a section may have begun."""
+        return self.guess is not None and self.guess.call is not None
+
+    def reject_call(self, marker: str) -> str | None:
+        """Reject a call in a section: its marker becomes words; return the text to be read again.
+
+        marker: the last one, which that text leaves out. None: the whole section is rejected.
+        """
+        guess = self.guess
+        if guess is None or guess.call is None:
+            return None
+        first, *rest = guess.pieces[guess.call :]
+        if marker and rest and rest[-1] == marker:
+            rest.pop()
+        return self._take_back(guess, guess.call, first, "".join(rest))
+
+    def reject_item(self) -> str | None:
+        """Reject an item of a list: return its text, to be read again; None as above."""
+        if self.guess is None:
+            self.begin_item()
+        guess = self.guess
+        if guess is None:
+            return None
+        start = len(guess.pieces) if guess.item is None else guess.item
+        return self._take_back(guess, start, "", "".join(guess.pieces[start:]))
+
+    def _take_back(self, guess: Guess, start: int, words: str, again: str) -> str | None:
+        """Replace the pieces from `start` on; None if too much waits, or is read again."""
+        pieces = guess.pieces[start:]
+        del guess.pieces[start:]
+        if len(again) > self._read_again_budget or not self.keep_other(words):
+            guess.pieces += pieces
+            return None
+        self._read_again_budget -= len(again)
+        guess.call = guess.item = None
+        return again
+
+    def keep_other(self, text: str) -> bool:
+        """Take text of what is no call: words, which a call has to follow, unless one precedes.
+
+        Return False if they are too many.
+        """
+        guess = self.guess
+        if guess is None or not text:
+            return True
+        if not guess.opening and self.calls.index >= 0:
+            if not guess.shows:
+                guess.pieces = ["".join(guess.pieces).lstrip(BETWEEN_CALLS)]
+            self._show_kept(guess, text)
+            return True
+        if len(guess.text) + len(text) > MAX_MARKUP:
+            return False
+        guess.add_words(text)
         return True
 
     def note_marker(self, marker: str) -> None:
@@ -378,6 +418,7 @@ class ShownText:
         """Show the words in front of a section's first call, which starts."""
         if self.guess is not None and self.guess.words:
             self.show(self.guess.words)
+            self.guess.words = ""
             self.plain = None
 
     def _show_section(self) -> None:
@@ -421,6 +462,8 @@ class ShownText:
         self.keep("")  # forgets what a call has used
         guess = self.guess
         if guess is not None and shows_guess:
+            if not "".join(guess.pieces[guess.words_end :]).strip(BETWEEN_CALLS):
+                guess.words_end = len(guess.pieces)  # no call has begun after the words
             self._show_section()
             held = guess.text + held
             if held.strip(BETWEEN_CALLS):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from typing_extensions import override
 
 from .incremental_grammar import IncrementalGrammar, OuterGrammar
@@ -9,16 +11,20 @@ from .json_calls import CallKeys, JsonCallGrammar
 from .python_calls import PythonCallGrammar
 from .tool_calls import ToolCallEmitter
 
-_SPACE = " \t\r\n"
-# Limit for white space inside the bracket, before the first decisive character.
-_MAX_SPACE = 1024
+# The list's bracket, and items that are calls in neither; the last one may go on.
+_ITEMS = re.compile(r"""\[\s*(?:(?:[\w.+\-]+|"[^"]*")\s*,\s*)*""")
+_SPACE = re.compile(r"\s*")
+_PARTIAL = re.compile(r"""(?:[\w.+\-]+\s*|"[^"]*"?\s*)?\Z""")
+# Limit for all this, before the first decisive character.
+_MAX_BEGINNING = 1024
 
 
 class CallListGrammar(OuterGrammar):
     """Reads a list of calls, or calls without its bracket: JSON if a brace comes first, or Python.
 
-    Holds back the list's bracket and at most `_MAX_SPACE` of white space, and what
-    `JsonCallGrammar` or `PythonCallGrammar` holds back.
+    Words, numbers and strings in front of the brace are passed over. Holds back at most
+    `_MAX_BEGINNING` characters up to there, and what `JsonCallGrammar` or `PythonCallGrammar`
+    holds back.
     """
 
     def __init__(
@@ -41,6 +47,10 @@ class CallListGrammar(OuterGrammar):
         self.status = self._value.status
 
     @override
+    def skip_item(self) -> bool:
+        return self._value.skip_item()
+
+    @override
     def close(self) -> None:
         self._value.close()
         self.status = self._value.status
@@ -55,17 +65,17 @@ class CallListGrammar(OuterGrammar):
         return position
 
     def _choose(self, text: str, position: int) -> int:
-        """Find the first character that is neither white space nor the list's bracket."""
-        in_list = text[position] == "["
-        at = position + in_list
-        end = position + _MAX_SPACE
-        while at < min(len(text), end) and text[at] in _SPACE:
-            at += 1
-        if at == len(text) < end and not self._final:
+        """Find the first character that is part of a call."""
+        beginning = text[position : position + _MAX_BEGINNING]
+        in_list = beginning[0] == "["
+        match = (_ITEMS if in_list else _SPACE).match(beginning)
+        at = match.end() if match is not None else 0
+        may_go_on = _PARTIAL.match(beginning, at) is not None if in_list else at == len(beginning)
+        if may_go_on and len(beginning) < _MAX_BEGINNING and not self._final:
             return position
-        if at < end and text[at : at + 1] == "{":
+        if beginning[at : at + 1] == "{":
             self._value = self._json
-        elif not in_list and text[at : at + 1] != "[":
+        elif not in_list and beginning[at : at + 1] != "[":
             self._value = self._lines
         self._state = self._in_value
         return position

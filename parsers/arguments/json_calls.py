@@ -10,20 +10,24 @@ from functools import cached_property
 
 from typing_extensions import override
 
-from ...base.limits import MAX_TOOL_NAME, MAX_WAITING_CALL
+from ...base.limits import MAX_TOOL_NAME, MAX_WAITING_CALL, MAX_WORD
 from ..events import Malformation
-from .incremental_grammar import OuterGrammar, Status
+from .incremental_grammar import Status
+from .json_in_string import JsonInString
 from .json_repair import JsonRepairer
-from .json_text import WriteJson, escape_json
+from .json_text import WriteJson, escape_json, is_literal
 from .object_keys import WAITS, lacks_brace, read_key, skip_doubled_quote
+from .other_items import ListGrammar, OtherItem
 from .tool_calls import ToolCallEmitter
 from .typed_json import TypedJson
 
 _SPACE = " \t\r\n"
 _KEY = re.compile(r"\w[\w \-]*")
+# The beginning of an array's item that is no object.
+_ITEM = re.compile(r"[\w\"'\[(+\-]")
+_WORD = re.compile(r"[A-Za-z]+")
 # Keys of call objects that calls do not need.
 _OTHER_KEYS = frozenset({"type", "index", "thought", "thoughts"})
-_HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB]")
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class CallKeys:
         return frozenset(self.name + self.arguments + self.id + self.inside)
 
 
-class JsonCallGrammar(OuterGrammar):
+class JsonCallGrammar(ListGrammar):
     """Reads call objects with keys in any order; streams the arguments.
 
     An array ends with its bracket. Without an array, further objects may follow, separated by
@@ -58,9 +62,11 @@ class JsonCallGrammar(OuterGrammar):
 
     An object is a call once its name is known and its arguments begin as an object (in a string
     or not), or once it ends without arguments. null and an empty string mean no arguments; if
-    repeated, the first ones count. Without a name, or with other arguments, it is not a call.
+    repeated, the first ones count. Without a name, or with other arguments, it is not a call. Such
+    an object, and any other item of an array, may be skipped.
 
-    declared_only: if the first call's function is not declared, the text is not a call.
+    declared_only: before the first call of a declared function nothing else is a call, and a key
+        that no call has, or a bare word in an array, shows that the text is an answer.
 
     Holds back what `JsonRepairer` does. An object that is not known to be a call after
     `MAX_WAITING_CALL` characters is not a call.
@@ -78,6 +84,7 @@ class JsonCallGrammar(OuterGrammar):
         self._state = self._start
         self._in_array = False
         self._depth = 0
+        self._skipped_depth = 0  # how many brackets are open where the item began
         self._in_arguments = False
         self._announced = False
         self._word: list[str] = []
@@ -89,6 +96,7 @@ class JsonCallGrammar(OuterGrammar):
         self._key = ""
         self._id: str | None = None
         self._name: str | None = None
+        self._is_undeclared = False  # its name is no declared function's
         self._has_arguments = False
         self._has_dropped = False  # a member that calls do not have
         self._begun = False
@@ -110,12 +118,20 @@ class JsonCallGrammar(OuterGrammar):
         if self._state == self._in_value:
             self._value.take_unexpected(char)
             self._count(1)
-        elif not self._begun or self._state == self._between:
+        elif self._state == self._other_item:
+            self._take_other(char)
+        elif self._state == self._between:
+            self._may_skip = not self._declared_only or _ITEM.match(char) is not None
+            self._skipped_depth = 0
+            self.status = Status.NOT_A_CALL
+        elif not self._begun:
             self.status = Status.NOT_A_CALL
 
     @override
     def close(self) -> None:
         self.status = Status.DONE
+        if self._state == self._other_item:
+            return
         if is_value_open := self._state == self._in_value:
             self._value.close()
             self._take_value()
@@ -146,7 +162,7 @@ class JsonCallGrammar(OuterGrammar):
         members = position if char == "{" else self._lacks_brace(text, position)
         if members == WAITS:
             return position
-        if members is not None:
+        if members is not None or (self._in_array and _ITEM.match(char) is not None):
             self._state = self._between
         elif char == "]" and self._in_array and not self._declared_only:
             self.status = Status.DONE  # an empty list
@@ -155,8 +171,13 @@ class JsonCallGrammar(OuterGrammar):
             self.status = Status.NOT_A_CALL
         return position
 
+    @override
+    def _begin_other(self) -> OtherItem:
+        self._depth = 0
+        return OtherItem(",;]", closes=True, depth=self._skipped_depth)
+
+    @override
     def _between(self, text: str, position: int) -> int:
-        """Read the text between calls."""
         char = text[position]
         members = position + 1 if char == "{" else self._lacks_brace(text, position)
         if members is not None:
@@ -164,14 +185,25 @@ class JsonCallGrammar(OuterGrammar):
                 return position
             self._new_call()
             self._depth = 1
+            self._may_skip, self._skipped_depth = True, int(char != "{")
+            self._announced = self._keys.name_is_key  # with its first member
             self._state = self._member
             return members
         if char == "]" and self._in_array:
             self.status = Status.DONE
         elif char not in _SPACE and char not in ",;" and not (char == "}" and self._begun):
-            self.status = Status.UNEXPECTED if self._in_array else Status.DONE
+            self._stop(text, position)
             return position
         return position + 1
+
+    def _stop(self, text: str, position: int) -> None:
+        """Stop before text that is no object, unless more of it is needed."""
+        word = _WORD.match(text, position) if self._declared_only else None
+        self.status = Status.UNEXPECTED if self._in_array else Status.DONE
+        if self._in_array and word is not None and not is_literal(word.group()):
+            is_whole = self._final or word.end() < min(len(text), position + MAX_WORD)
+            self.status = Status.NOT_A_CALL if is_whole else Status.MORE
+            self._may_skip = False
 
     def _lacks_brace(self, text: str, position: int) -> int | None:
         """Return where a first call's members begin without a brace, as `lacks_brace` does."""
@@ -195,6 +227,7 @@ class JsonCallGrammar(OuterGrammar):
         char = text[position]
         if char == "}":
             self._depth -= 1
+            self._announced = False
             if not self._depth:
                 self._end_call()
                 self._state = self._between
@@ -275,7 +308,7 @@ class JsonCallGrammar(OuterGrammar):
         keys = self._keys
         if self._key in keys.defines and not self._begun:
             self.status = Status.NOT_A_CALL
-        elif self._key in keys.name and self._name is None:
+        elif self._key in keys.name and self._name is None and not self._is_undeclared:
             self._begin_value(self._hold, lambda: self._take_name(self._take_word()))
         elif self._key in keys.id:
             self._begin_value(self._hold, self._take_id)
@@ -283,6 +316,7 @@ class JsonCallGrammar(OuterGrammar):
             self._leave_open(f'"{escape_json(self._key)}": ')
         elif self._declared_only and self._name is None and self._key not in _OTHER_KEYS:
             self.status = Status.NOT_A_CALL  # an answer in JSON
+            self._may_skip = False
         else:
             self._has_dropped = True
             self._begin_value(_drop, self._skip)
@@ -295,7 +329,7 @@ class JsonCallGrammar(OuterGrammar):
             members = lacks_brace(text, position, declared.__contains__, final=self._final)
         if members is None and is_string:
             value = self._new_arguments()
-            inside = _JsonInString(value, self._stray, lambda: value.started and value.stop())
+            inside = JsonInString(value, self._stray, lambda: value.started and value.stop())
             self._begin_value(inside, inside.finish)
         elif members != WAITS:
             self._begin_value(self._arguments, self._skip)
@@ -341,6 +375,7 @@ class JsonCallGrammar(OuterGrammar):
         self._end_value()
         if self._keys.name_is_key and self._state != self._colon:
             self._end_call()
+            self._skipped_depth = int(self._begun)  # the next member is an item of its own
 
     def _take_word(self) -> object:
         word, self._word = "".join(self._word), []
@@ -388,7 +423,10 @@ class JsonCallGrammar(OuterGrammar):
             or not functions.may_be_name(name)
             or (self._declared_only and name not in functions)
         ):
-            self.status = Status.NOT_A_CALL
+            if self._declared_only:
+                self._is_undeclared = True  # another key may show that it is an answer
+            else:
+                self.status = Status.NOT_A_CALL
             return
         self._name = name
         if self._has_arguments:
@@ -433,56 +471,13 @@ class JsonCallGrammar(OuterGrammar):
         self._length += length
         if self._length > MAX_WAITING_CALL and not self._begun:
             self.status = Status.NOT_A_CALL
+            self._may_skip = False
 
     def _hold(self, piece: str) -> None:
         self._word.append(piece)
 
     def _skip(self) -> None:
         """End a value that was written or dropped in pieces."""
-
-
-class _JsonInString:
-    """Reads arguments that the model wrote as a JSON string that contains JSON.
-
-    Takes the pieces of the JSON string and writes the value inside it; `stray` takes what follows
-    that value. cut: is called if the string ends within it. Holds back half of a surrogate pair,
-    and what `JsonRepairer` holds back.
-    """
-
-    def __init__(self, value: JsonRepairer, stray: WriteJson, cut: Callable[[], object]) -> None:
-        self._value = value
-        self._stray = stray
-        self._cut = cut
-        self._held = ""
-        self._surrogate = ""
-
-    def __call__(self, piece: str) -> None:
-        if piece == '"':
-            return
-        if _HIGH_SURROGATE.match(piece):
-            self._surrogate = piece
-            return
-        text = self._held + json.loads(f'"{self._surrogate}{piece}"')
-        self._surrogate = ""
-        if not self._has_ended:
-            text = text[self._value.read_far(text) :]
-        if self._has_ended:
-            self._held = ""
-            self._stray(text)
-        else:
-            self._held = text
-
-    @property
-    def _has_ended(self) -> bool:
-        return self._value.status is Status.DONE
-
-    def finish(self) -> None:
-        """Write what is held back: the string has ended."""
-        if not self._has_ended:
-            self._value.read(self._held, final=True)
-        if not self._has_ended:
-            self._cut()
-            self._value.close()
 
 
 def _drop(piece: str) -> None:

@@ -73,8 +73,9 @@ FAMILY = Family(
         Case("words between the separator and the call",
              write("", [("now", {})]).replace("<｜tool_sep｜>", "<｜tool_sep｜>I call now: "),
              Outcome(calls=(Call("now", {}),))),
-        Case("words after the separator, and no call", f"<｜tool_calls_begin｜>{BEGIN}Or not.{END}"
-             "<｜tool_calls_end｜>Done.", Outcome(None, "Done."),
+        Case("words after the separator, and no call",
+             write("", [("now", {})]).replace(BEGIN, f"{BEGIN}Or not.{END}{BEGIN}", 1),
+             Outcome(None, f"{BEGIN}Or not.", (Call("now", {}),)),
              vllm="gives the markup as content"),
         Case("no end of the first call",
              write("", [("add", {"a": 1}), ("now", {})]).replace(f"</steptml:invoke>{END}", "", 1),

@@ -1,0 +1,49 @@
+"""A grammar reads up to a marker; what is no call in a list is skipped, if nothing guides it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from backedge.parsers.compiled_format import CompiledFormat, compile_format
+from backedge.parsers.events import Content, Event, ToolCallArguments, ToolCallStarted, join
+from backedge.parsers.format import Format, Jump, State
+from backedge.parsers.machine import LinearParser
+
+LISTS = Format(
+    "test",
+    {State.CONTENT: {"<calls>": State.JSON_CALLS}, State.JSON_CALLS: {"</calls>": Jump.RETURN}},
+    source="this test",
+)
+CALL = '{"name": "f", "arguments": {}}'
+F: list[Event] = [ToolCallStarted(0, "f"), ToolCallArguments(0, "{}")]
+
+
+def parse(output: str, size: int, *, guided: bool = False) -> list[Event]:
+    table: CompiledFormat = compile_format(None, replace(LISTS, guided=guided), {})
+    parser = LinearParser(table, {"f": {}})
+    pieces = [output[at : at + size] for at in range(0, len(output), size)]
+    return join([event for piece in pieces for event in parser.feed(piece)] + parser.finish())
+
+
+@pytest.mark.parametrize("size", [1, 3, 1 << 20])
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (f"<calls>[{CALL}]</calls> x", [*F, Content(" x")]),
+        (f"<calls>[5, {CALL}]</calls>", [Content("5"), *F]),
+        (f"<calls>[{CALL}, 5]</calls> x", [*F, Content("5 x")]),
+        (f'<calls>[{{}}, "a", {CALL}', [Content('{}, "a"'), *F]),
+        (f"<calls>[a <calls>[{CALL}]</calls>", [Content("a "), *F]),
+        ("<calls>[5]</calls>", [Content("<calls>[5]</calls>")]),
+        ("<calls>[5] x", [Content("<calls>[5] x")]),
+        ("<calls>[.", [Content("<calls>[.")]),
+    ],
+)
+def test_what_a_client_gets(output: str, expected: list[Event], size: int) -> None:
+    assert parse(output, size) == expected
+
+
+def test_a_guided_list_with_anything_else_is_text() -> None:
+    output = f"<calls>[5, {CALL}]"
+    assert parse(output, 1, guided=True) == [Content(output)]
