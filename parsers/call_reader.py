@@ -81,6 +81,7 @@ class CallReader:
         has_tags = spelling is not None and bool(spelling.parameters)
         behind = spelling.call.rpartition("{arguments}")[2] if spelling and has_tags else ""
         self._own_end = behind.lstrip()  # with the ends after it
+        self._parameter_start = next(iter(spelling.parameters.values()), "") if spelling else ""
         self._frame_words = table.frame_words
         self._spelled = table.spelled
         self._doubled = table.doubled
@@ -250,7 +251,9 @@ class CallReader:
             self._shown.calls.end_without_call_end()
         is_last = state is State.PARAMETERS and self._has_own_end
         self._lacks_end = is_last and target in _ALL_ENDS
-        if state is target and state in (State.PARAMETERS, State.KEY):
+        # A marker may be the first half of a parameter's tag.
+        is_half = marker != self.opened and self._parameter_start.startswith(marker)
+        if state is target and state in (State.PARAMETERS, State.KEY) and not is_half:
             self._shown.calls.drop_mark()
         if is_last and target is Jump.RETURN:
             self._shown.calls.end_without_marker()

@@ -46,6 +46,8 @@ TEXTS = (
 )
 KEYS = ("description", "timeout", "reason", "_meta", "x2", "name", "arguments", "parameters")
 ODD = "'\"<>=:,;|(){}[]\n \t/\\.-+#é世"
+# A token within DSML's tags.
+PARTS = re.compile(r"｜\w+｜")
 # Tags of no format of ours, and near those of many.
 FOREIGN_TAGS = (
     "<params>",
@@ -143,14 +145,24 @@ def maps(draw: random.Random, _: Format) -> Drawn:
     return ("f", values), {"type": "object", "additionalProperties": {"type": type_}}
 
 
-def other_types(draw: random.Random, _: Format) -> Drawn:
-    """Values of another type than declared."""
+def other_types(draw: random.Random, format_: Format) -> Drawn:
+    """Values of another type than declared, as far as the syntax has types."""
     arguments, properties = {}, {}
     for key in draw.sample(sorted(PLAIN), draw.randint(1, 3)):
         properties[key] = PLAIN[key]
-        other = draw.choice([type_ for type_ in PLAIN.values() if type_ != PLAIN[key]])
+        other = draw.choice([type_ for type_ in PLAIN.values() if _differs(format_, key, type_)])
         arguments[key] = "many" if other == "string" else draw_value(draw, other)
     return ("f", arguments), {**declare(properties), **draw_openness(draw)}
+
+
+def _differs(format_: Format, key: str, type_: str) -> bool:
+    """Whether the syntax tells a type from the one that `PLAIN` declares for `key`."""
+    declared = PLAIN[key]
+    if format_.quotes and declared == "string":
+        return type_ in {"array", "object"}  # a bare word is a string if one is declared
+    if State.ELEMENTS in format_.states and type_ in {"array", "object"}:
+        return declared not in {"array", "object"}  # elements of an object or of a list
+    return type_ != declared
 
 
 def like_tags(draw: random.Random, format_: Format) -> Drawn:
@@ -229,11 +241,12 @@ def draw_value(draw: random.Random, type_: str) -> Any:
 
 @functools.cache
 def own_tags(name: str) -> tuple[str, ...]:
-    """Return the markers of a format that are tags: with a letter and a bracket."""
+    """Return the markers of a format that are tags, and the tokens within, which no prose has."""
     format_ = tool_format(name)
     assert format_ is not None
     markers = {marker for by_marker in format_.states.values() for marker in by_marker}
-    return tuple(sorted(m.strip() for m in markers if re.search(r"[<\[].*\w", m, re.DOTALL)))
+    markers |= {*filter(None, [format_.tag_prefix]), *PARTS.findall("".join(markers))}
+    return tuple(sorted(m.strip() for m in markers if re.search(r"[<\[｜].*\w", m, re.DOTALL)))
 
 
 @functools.cache
