@@ -435,6 +435,11 @@ def _add_lone_ends(markers: Markers, vocabulary: Collection[str], *, reads_calls
     for state in TEXT_STATES.intersection(markers):
         for marker in ends:
             markers[state].setdefault(marker, state)
+    if section := markers.get(State.TOOL_SECTION):
+        # The end of a call that was rejected.
+        for state in ending - {State.TOOL_SECTION}:
+            for marker in ends.intersection(_select(markers[state], {State.TOOL_SECTION})):
+                section.setdefault(marker, State.TOOL_SECTION)
 
 
 def _add_doubled(markers: Markers, by_header: AbstractSet[State | Jump]) -> dict[State, set[str]]:
