@@ -158,9 +158,7 @@ class CallReader:
         if state is State.NAME:
             return self._leave_name(target)
         if state is State.IGNORED:
-            # A call of a section has ended in front of its name.
-            is_rejected = self._shown.in_call and target in (State.TOOL_SECTION, Jump.RETURN)
-            return self.is_named or not is_rejected
+            return self.is_named or not self._ends_nameless(target)
         if state is State.HEADER:
             return self._read_header(self.collected.strip())
         if state is State.KEY:
@@ -168,16 +166,27 @@ class CallReader:
             self._shown.calls.drop_stray()
             self._key = self._end_key(target, marker)
             self._end_unended(self._key)
-        elif self.value is not None and target in _KEYS:
-            self._unended = self._value_key, self.value, marker
         elif self.value is not None:
-            self._end_value(state, self.value)
-            if target is not State.PARAMETERS:
-                self._shown.calls.end_without_marker()
+            self._leave_value(state, self.value, target, marker)
         elif self.grammar is not None and self.grammar.status is not Status.DONE:
             self.grammar.close()
             return self.grammar.status is not Status.NOT_A_CALL
         return True
+
+    def _leave_value(
+        self, state: State, value: SchemaValue, target: State | Jump, marker: str
+    ) -> None:
+        """End a value; the next parameter's start does so only once its key is known."""
+        if target in _KEYS:
+            self._unended = self._value_key, value, marker
+            return
+        self._end_value(state, value)
+        if target is not State.PARAMETERS:
+            self._shown.calls.end_without_marker()
+
+    def _ends_nameless(self, target: State | Jump) -> bool:
+        """Whether a call of a section has ended in front of its name."""
+        return self._shown.in_call and target in (State.TOOL_SECTION, Jump.RETURN)
 
     def _end_key(self, target: State | Jump, marker: str) -> str:
         """Return the key. White space in front of a tag that begins its value is not part of it.
@@ -466,7 +475,7 @@ def find_schema(declared: ValueSchema, state: State, undeclared: str) -> ValueSc
     """Return the schema of a value: the declared one, unless the syntax has types.
 
     JSON keeps its type, and what is no JSON may be a declared string. A string is converted where
-    none is declared.
+    no string is declared.
     """
     takes_string = declared.declared and "string" in declared.kinds
     if state is State.JSON:

@@ -29,35 +29,34 @@ from .format import (
     target_state,
 )
 from .scanner import Scanner
+from .slip_markers import (
+    Markers,
+    add_doubled,
+    add_lone_ends,
+    add_unended_values,
+    has_token,
+    select,
+)
 from .swallowed_markup import SwallowedMarkup
 
 # A fence begins a line, after at most three spaces (CommonMark 0.31, 4.5).
 FENCE = "```"
 FENCES = tuple(f"\n{' ' * indent}{FENCE}" for indent in range(4))
 _BY_HEADER: frozenset[State | Jump] = frozenset({State.HEADER, Jump.BY_HEADER})
-# Targets of markers that end markup.
-_ENDED = TEXT_STATES | {State.TOOL_SECTION, State.PARAMETERS, Jump.RETURN}
 # Texts that look like the markers of code blocks.
 CODE_MARKERS = frozenset({"`", "\n", FENCE, *FENCES})
-# A shorter token within a marker is a word or sign with other uses as well.
-MIN_PART = 4
 # Markup whose markers remain even if their targets are excluded.
 _KEPT_MARKUP = frozenset({State.IGNORED, State.HEADER})
 # Grammars whose values have no ends, or ends that a value may contain.
 _OPEN_GRAMMARS = {State.ELEMENTS, State.CALL_LIST, State.PYTHON_CALLS, State.PYTHON_LINES}
 # States that read what a call holds.
 _CALL_BODIES = CALL_STATES - {State.TOOL_SECTION, State.NAME} | {State.PARAMETERS}
-# States before which a model may double a marker.
-_DOUBLED: frozenset[State] = frozenset(CALL_STATES | {State.PARAMETERS})
-# Text that goes on after calls.
-_AFTER_CALLS = frozenset({State.CONTENT, State.REASONING})
 # Targets of markers that end a call.
 _AFTER_CALL: frozenset[State | Jump] = TEXT_STATES | {State.TOOL_SECTION, Jump.RETURN}
 # Where an answer goes on after its reasoning.
 _ANSWER = frozenset({State.START, State.CONTENT})
 # Text for the client in any request.
 _SHOWN = TEXT_STATES | {Jump.RETURN}
-Markers = dict[State, dict[str, Target]]
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ class CompiledFormat:
             for marker, target in self.markers.get(state, {}).items()
             if marker and target_state(target) in _AFTER_CALL
         }
-        # What leads back to the state may begin a section.
+        # A marker that leads back to the state may begin a section.
         known = self.call_ends if state is State.TOOL_SECTION else ends.keys()
         return {
             marker: target
@@ -127,13 +126,13 @@ class CompiledFormat:
 
     @cached_property
     def call_ends(self) -> frozenset[str]:
-        """The markers that end a call behind its parameters."""
+        """The markers that end a call after its parameters."""
         return frozenset(self.find_call_ends(State.PARAMETERS))
 
     @cached_property
     def thought_ends(self) -> frozenset[str]:
         """The markers that end reasoning."""
-        ends = _select(self.markers.get(State.REASONING, {}), _ANSWER)
+        ends = select(self.markers.get(State.REASONING, {}), _ANSWER)
         return frozenset(ends)
 
     @cached_property
@@ -145,7 +144,7 @@ class CompiledFormat:
             return None
         parts = {*self.ids.values(), *self.parts.values()}
         return SwallowedMarkup(
-            self.grammar, self.markers, tokens, lambda text: not _has_token(text, parts)
+            self.grammar, self.markers, tokens, lambda text: not has_token(text, parts)
         )
 
     def find_markup(self, tokens: Collection[str]) -> FindMarkup | None:
@@ -155,7 +154,7 @@ class CompiledFormat:
     @cached_property
     def key_ends(self) -> frozenset[str]:
         """The tokens that end a key, after which its value's own marker may be missing."""
-        in_key = _select(self.markers.get(State.KEY, {}), {State.PARAMETERS})
+        in_key = select(self.markers.get(State.KEY, {}), {State.PARAMETERS})
         tokens, in_value = set(self.ids.values()), self.markers.get(State.VALUE)
         if in_value is None:
             return frozenset()
@@ -170,7 +169,7 @@ class CompiledFormat:
     @cached_property
     def call_starts(self) -> frozenset[str]:
         """The markers that open calls."""
-        return frozenset(_select(self.markers.get(State.CONTENT, {}), CALL_STATES))
+        return frozenset(select(self.markers.get(State.CONTENT, {}), CALL_STATES))
 
     @cached_property
     def frame_words(self) -> frozenset[str]:
@@ -203,6 +202,15 @@ def compile_format(
         table = _compile_form(reasoning, tools, vocabulary, guided=guided)
         table.compile_scanners()
         return table
+    tables = _compile_forms(reasoning, tools, vocabulary)
+    tables[0].compile_scanners()  # other forms are rare: theirs are compiled when one begins
+    return tables[0]
+
+
+def _compile_forms(
+    reasoning: Format | None, tools: Format, vocabulary: Mapping[str, int]
+) -> list[CompiledFormat]:
+    """Return the tables for all forms of calls, each with all of them by their markers."""
     formats = (tools, *tools.forms)
     starts = [_list_call_starts(form) for form in formats]
     openers = {marker: target for own in reversed(starts) for marker, target in own.items()}
@@ -210,23 +218,30 @@ def compile_format(
         _compile_form(form if reasoning is tools else reasoning, form, vocabulary, openers)
         for form in formats
     ]
-    ids = {token_id: marker for table in tables for token_id, marker in table.ids.items()}
-    parts = {token_id: token for table in tables for token_id, token in table.parts.items()}
     forms: dict[str, CompiledFormat] = {}
-    alone = frozenset({*ids, *parts})
-    tables = [replace(table, ids=ids, parts=parts, alone=alone, forms=forms) for table in tables]
+    tables = _share_tokens(tables, forms)
     forms |= {
         marker: table
         for table, own in zip(reversed(tables), reversed(starts), strict=True)
         for marker in own
     }
-    tables[0].compile_scanners()  # other forms are rare: theirs are compiled when one begins
-    return tables[0]
+    return tables
+
+
+def _share_tokens(
+    tables: Iterable[CompiledFormat], forms: Mapping[str, CompiledFormat]
+) -> list[CompiledFormat]:
+    """Return the tables with the tokens of all of them, and with `forms`."""
+    tables = list(tables)
+    ids = {token_id: marker for table in tables for token_id, marker in table.ids.items()}
+    parts = {token_id: token for table in tables for token_id, token in table.parts.items()}
+    alone = frozenset({*ids, *parts})
+    return [replace(table, ids=ids, parts=parts, alone=alone, forms=forms) for table in tables]
 
 
 def _list_call_starts(format_: Format) -> dict[str, Target]:
     """Return the markers of content that open the format's calls, in all spellings."""
-    own = _select(format_.states.get(State.CONTENT, {}), CALL_STATES)
+    own = select(format_.states.get(State.CONTENT, {}), CALL_STATES)
     return {spelt: target for marker, target in own.items() for spelt in format_.spell(marker)}
 
 
@@ -245,10 +260,10 @@ def _compile_form(
     markers[State.CONTENT] = {**(openers or {}), **markers.get(State.CONTENT, {})}
     _add_shared_markers(markers, () if guided else vocabulary)
     if not guided:
-        _add_lone_ends(markers, vocabulary, reads_calls=tools is not None)
+        add_lone_ends(markers, vocabulary, reads_calls=tools is not None)
     headers = _choose_headers(formats, reads_calls=tools is not None)
-    doubled = _add_doubled(markers, {state for _, state in headers})
-    _add_unended_values(markers, doubled, vocabulary)
+    doubled = add_doubled(markers, {state for _, state in headers})
+    add_unended_values(markers, doubled, vocabulary)
     known = _list_markers(formats, markers)
     ids, parts = _find_tokens(known | unread, vocabulary)
     scanners = _build_scanners(markers, vocabulary)
@@ -262,7 +277,7 @@ def _compile_form(
         headers=headers,
         prefix=formats[0].prefix if formats else "",
         initial_state=formats[-1].initial_state if formats else State.CONTENT,
-        spelled=frozenset(marker for marker in known if not _has_token(marker, vocabulary)),
+        spelled=frozenset(marker for marker in known if not has_token(marker, vocabulary)),
         alone=frozenset({*ids, *parts}),
         counted=_find_counted(scanners, markers, vocabulary, headers),
         unread=unread,
@@ -317,9 +332,9 @@ def _list_thought_markers(format_: Format) -> set[str]:
         marker
         for state, by_marker in format_.states.items()
         if state not in REASONING_STATES
-        for marker in _select(by_marker, REASONING_STATES)
+        for marker in select(by_marker, REASONING_STATES)
     }
-    return starts.union(_select(format_.states.get(State.REASONING, {}), _ANSWER))
+    return starts.union(select(format_.states.get(State.REASONING, {}), _ANSWER))
 
 
 def _choose_markers(
@@ -383,7 +398,7 @@ def _merge(markers: Markers, part: Markers) -> None:
 def _add_shared_markers(markers: Markers, vocabulary: Collection[str]) -> None:
     """Add the markers that states share in every format."""
     content = markers.setdefault(State.CONTENT, {})
-    for marker, target in _select(markers.get(State.START, {}), REASONING_STATES).items():
+    for marker, target in select(markers.get(State.START, {}), REASONING_STATES).items():
         # As a token the marker always means reasoning; as text it may be a topic.
         if marker in vocabulary:
             content.setdefault(marker, target)
@@ -399,7 +414,7 @@ def _add_shared_markers(markers: Markers, vocabulary: Collection[str]) -> None:
         markers[State.REASONING] = {**calls, **markers[State.REASONING]}
         markers[State.REASONING_OPENED] = {
             **markers[State.REASONING],
-            **_select(markers.get(State.START, {}), REASONING_STATES),
+            **select(markers.get(State.START, {}), REASONING_STATES),
             **markers.get(State.REASONING_OPENED, {}),
         }
     start = {**content, **markers.get(State.START, {})}
@@ -421,69 +436,6 @@ def _add_code_blocks(markers: Markers) -> None:
     markers[State.CODE_BLOCK] = {**content, **dict.fromkeys(FENCES, State.CONTENT)}
     for fence in FENCES:
         content.setdefault(fence, State.CODE_FENCE)
-
-
-def _add_lone_ends(markers: Markers, vocabulary: Collection[str], *, reads_calls: bool) -> None:
-    """Ignore closing markers where nothing is open, if a token marks them."""
-    ending = set(markers) - TEXT_STATES - {State.HEADER} if reads_calls else set()
-    ends = {
-        marker
-        for state in ending.union({State.REASONING}.intersection(markers))
-        for marker, target in markers[state].items()
-        if target_state(target) in _ENDED - {state} and _has_token(marker, vocabulary)
-    }
-    for state in TEXT_STATES.intersection(markers):
-        for marker in ends:
-            markers[state].setdefault(marker, state)
-    if section := markers.get(State.TOOL_SECTION):
-        # The end of a call that was rejected.
-        for state in ending - {State.TOOL_SECTION}:
-            for marker in ends.intersection(_select(markers[state], {State.TOOL_SECTION})):
-                section.setdefault(marker, State.TOOL_SECTION)
-
-
-def _add_doubled(markers: Markers, by_header: AbstractSet[State | Jump]) -> dict[State, set[str]]:
-    """Let each marker stand twice in front of a name, arguments or calls, and at their end.
-
-    Return those added. by_header: the states that headers lead to.
-    """
-    doubled: dict[State, set[str]] = {}
-    for by_marker in markers.values():
-        for marker, target in by_marker.items():
-            targets = by_header if target is Jump.BY_HEADER else {target}
-            for state in _DOUBLED.intersection(targets, markers) if marker else ():
-                if state is not State.NAME or len(marker) > 1:  # a sign may be part of a name
-                    doubled.setdefault(state, set()).add(marker)
-            if target is Jump.RETURN and marker:
-                for state in _AFTER_CALLS.intersection(markers):
-                    doubled.setdefault(state, set()).add(marker)
-    for state, added in doubled.items():
-        added.difference_update(markers[state])
-        markers[state] |= dict.fromkeys(added, state)
-    return doubled
-
-
-def _add_unended_values(
-    markers: Markers, doubled: dict[State, set[str]], vocabulary: Collection[str]
-) -> None:
-    """Let tokens begin a value twice and end one: no text holds them.
-
-    Add the beginnings to `doubled`.
-    """
-    between, in_key = (markers.get(state, {}) for state in (State.PARAMETERS, State.KEY))
-    for state in VALUE_STATES.intersection(markers):
-        starts = {*_select(between, {state}), *_select(in_key, {state})}.intersection(vocabulary)
-        keys = _select(between, {State.KEY})
-        doubled.setdefault(state, set()).update(starts)
-        added = {marker: target for marker, target in keys.items() if marker in vocabulary}
-        markers[state] = {**dict.fromkeys(starts, state), **added, **markers[state]}
-
-
-def _select(by_marker: Mapping[str, Target], states: Collection[State | Jump]) -> dict[str, Target]:
-    """Return the markers that lead to one of `states`."""
-    return {
-        marker: target for marker, target in by_marker.items() if target_state(target) in states
-    }
 
 
 def _choose_headers(
@@ -522,8 +474,8 @@ def _build_scanners(markers: Markers, vocabulary: Collection[str]) -> dict[State
     Those of values also find the markers that end calls (`UnendedValue`).
     """
     scanners = {}
-    opens = _select(markers.get(State.CONTENT, {}), CALL_STATES)
-    call_ends = _select(markers.get(State.PARAMETERS, {}), _AFTER_CALL).keys() - opens
+    opens = select(markers.get(State.CONTENT, {}), CALL_STATES)
+    call_ends = select(markers.get(State.PARAMETERS, {}), _AFTER_CALL).keys() - opens
     for state, by_marker in markers.items():
         known = {*by_marker, *(call_ends if state in VALUE_STATES else ())}
         texts = [marker for marker in known if marker not in vocabulary and marker != COMPLETE]
@@ -536,11 +488,4 @@ def _build_scanners(markers: Markers, vocabulary: Collection[str]) -> dict[State
 
 def _counts_in_code(marker: str, vocabulary: Collection[str]) -> bool:
     """Whether a marker found in text counts in a code block: a fence, or one with a token."""
-    return marker in CODE_MARKERS or _has_token(marker, vocabulary)
-
-
-def _has_token(marker: str, vocabulary: Collection[str]) -> bool:
-    """Whether `marker` is a token or contains one."""
-    return marker in vocabulary or any(
-        token in marker for token in vocabulary if len(token) >= MIN_PART
-    )
+    return marker in CODE_MARKERS or has_token(marker, vocabulary)

@@ -91,7 +91,7 @@ class GrammarReader:
         self._shown.keep(text[position])
         return position + 1
 
-    # What is no call in a list.
+    # Items of a list that are no calls.
 
     def _reject_item(self, grammar: IncrementalGrammar) -> None:
         """Skip what is no call in a list, which is read again; without a list reject the call."""

@@ -1,4 +1,4 @@
-"""What was read since a marker that may have opened a call; `ShownText` decides what it is."""
+"""The text since a marker that may have opened a call; `ShownText` decides what it is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class Guess:
 
     opening: the marker. before: the number of the last call before it.
     is_message: what was collected was a message's header, which is for no client.
-    interrupts: the marker stands in the midst of text, which may quote it.
+    interrupts: the marker is in the midst of text, which may quote it.
     words: text in front of a section's first call; it ends with the piece before `words_end`.
     call: the piece that is the marker of a call in a section; None outside of one.
     item: the first piece of an item of a list; None outside of one.

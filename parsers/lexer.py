@@ -331,26 +331,10 @@ class Lexer:
             return
         if self.held and self.held + marker in self.markers:
             marker, self.held = self.held + marker, ""
-        if marker not in self.markers:
-            if self._state in VALUE_STATES and marker in self._table.call_ends:
-                self.flush()
-                self.tokens_in_values.add(marker)
-                self.undecided = UnendedValue(self._table, marker, text)
-                return
-            if self._state in VALUE_STATES or marker in self._table.grammar.quotes:
-                # The token may be a part of the longer text that ends the value, or says where a
-                # string has ended.
-                self.tokens_in_values.add(marker)
-                self.read(marker)
-                return
-            self.flush()
-            if marker in self.markers:  # reading what was held back has changed the state
-                self._read_token(marker, text)
-            else:
-                self._read_token_as_text(marker, text)
+        if marker not in self.markers and self._read_in_value(marker, text):
             return
         self.flush()
-        if marker not in self.markers:
+        if marker not in self.markers:  # reading what was held back may have changed the state
             self._read_token_as_text(marker, text)
             return
         reused = self._reader.follow(marker)
@@ -359,6 +343,21 @@ class Lexer:
             self._read_token(marker, text)
         elif reused:
             self.read(marker[-reused:])
+
+    def _read_in_value(self, marker: str, text: str) -> bool:
+        """Read a marker token that the state does not have if it may belong to a value."""
+        if self._state in VALUE_STATES and marker in self._table.call_ends:
+            self.flush()
+            self.tokens_in_values.add(marker)
+            self.undecided = UnendedValue(self._table, marker, text)
+            return True
+        if self._state in VALUE_STATES or marker in self._table.grammar.quotes:
+            # The token may be a part of the longer text that ends the value, or says where a
+            # string has ended.
+            self.tokens_in_values.add(marker)
+            self.read(marker)
+            return True
+        return False
 
     def _read_token_as_text(self, marker: str, text: str) -> None:
         """Read a marker token that means nothing here.

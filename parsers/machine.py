@@ -290,7 +290,6 @@ class LinearParser(StreamParser, Reader):
     def follow(self, marker: str) -> int:
         to = self._lexer.markers[marker]
         leads_to, reused = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
-        call, shown = self._call, self._shown
         if self._state is State.HEADER and leads_to is not Jump.BY_HEADER:
             self._end_header()
         state = self._state
@@ -298,11 +297,16 @@ class LinearParser(StreamParser, Reader):
             return kept
         if leads_to in CALL_STATES and self._thoughts.begin(marker, state):
             return 0
-        if (target := call.find_target(marker, state, leads_to)) is None:
+        if (target := self._call.find_target(marker, state, leads_to)) is None:
             return len(marker) - self.take_text(marker)
-        if target is state and (state in VALUE_STATES or shown.is_doubled(marker)):
-            shown.keep_doubled(marker)
+        if target is state and (state in VALUE_STATES or self._shown.is_doubled(marker)):
+            self._shown.keep_doubled(marker)
             return 0
+        return self._go(marker, target, reused)
+
+    def _go(self, marker: str, target: State | Jump, reused: int) -> int:
+        """Go where a marker leads, or reject the call. Return as `follow` does."""
+        state, call, shown = self._state, self._call, self._shown
         self._keep_marker(marker, target, marker[: len(marker) - reused])
         opens = marker in self._table.call_starts
         left = call.leave(state, target, marker, opens=opens)

@@ -311,7 +311,7 @@ class ShownText:
             self.keep(text)
         return True
 
-    # What is no call in a section or a list that goes on.
+    # Text that is no call, in a section or a list that goes on.
 
     def begin_call(self, marker: str) -> None:
         """Collect the marker that begins a call in a section."""

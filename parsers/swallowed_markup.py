@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
 from typing import TypeAlias
 
+from ..base.json_types import JsonObject
 from ..base.limits import MAX_MARKUP, MAX_TOOL_NAME
 from .arguments.tool_calls import CallSource
 from .format import (
@@ -79,12 +80,9 @@ class SwallowedMarkup:
         self._end_words = re.compile(_any(re.findall(r"\w{3,}", " ".join(self._value_ends))))
         first = _tags(values)
         sections = find_markers(markers, (State.CONTENT,), {State.TOOL_SECTION}) - starts
-        # Perhaps with a word after each of them, as the kind of call.
         heads = find_markers(markers, before_calls, {State.IGNORED})
-        opening = rf"(?:(?:{_any(sections)})\s*)?(?:(?:{_any(heads)})\w*\s*)*"
-        between = rf"(?:{_any(ends)})\s*{opening}(?:{_any(starts)})"
-        name = f"(?:.{{1,{MAX_TOOL_NAME}}}?(?:{_any(all_keys)})|[^<]{{1,{MAX_TOOL_NAME}}}\\Z)"
-        signs = [rf"\A\s*(?:{_any(first)})", between + name]
+        next_call = _between_calls(ends, sections, heads, starts) + _name_before(all_keys)
+        signs = [rf"\A\s*(?:{_any(first)})", next_call]
         # Without one of these a value, which may be long, needs no search.
         tags = {*first, *self._ends, *self._last, *starts, *all_keys, *sections, format_.tag_prefix}
         self._tags = re.compile("|".join(map(_whole, sorted(_tags(tags), reverse=True))) or "(?!)")
@@ -107,31 +105,45 @@ class SwallowedMarkup:
         tokens: the markers that were tokens where they have no meaning. Spelled out, they and all
             other tokens are words about the format.
         """
-        try:
-            values = json.loads(arguments + "}").items()
-        except (ValueError, AttributeError, RecursionError):
-            return False  # the arguments were written as a whole, with ends of their own
-        texts = [
-            (key, _hide(value, self._tokens, tokens))
-            for key, value in values
+        values = _read_values(arguments)
+        texts = {
+            key: _hide(value, self._tokens, tokens)
+            for key, value in values.items()
             if isinstance(value, str)
-        ]
-        tagged = any(self._tags.search(text) is not None for _, text in texts)
+        }
+        tagged = any(self._tags.search(text) is not None for text in texts.values())
         slipped = tagged or source.lacks_end or source.lacks_mark
-        is_merged = slipped and _has_other_keys([key for key, _ in values], schema)
+        is_merged = slipped and _has_other_keys(values, schema)
         unended = source.lacks_end or (slipped and lacks_key) or is_merged
-        # A call's end at the end of a value is text if it is spelled, and the call has another one.
-        ends = [end for end in self._ends if source.lacks_call_end or end in tokens]
-        return any(
-            (tagged and self._is_in_text(text, names, ends))
-            or any(part in text for part in self._unspelled_ends)
-            or (unended and self._has_lost_end(text, names, is_merged=is_merged))
-            or (source.lacking_quote and text.count(source.lacking_quote) % 2)
-            or (slipped and "string" not in schema.member(key).kinds and _MARK.search(text))
-            for key, text in texts
+        return (
+            (tagged and self._has_tags(texts.values(), names, self._list_ends(source, tokens)))
+            or self._has_broken_end(texts.values())
+            or (unended and self._has_lost_end(texts.values(), names, is_merged=is_merged))
+            or _has_odd_quotes(texts.values(), source.lacking_quote)
+            or (slipped and _has_mark(texts, schema))
         )
 
-    def _has_lost_end(self, text: str, names: Collection[str], *, is_merged: bool) -> bool:
+    def _list_ends(self, source: CallSource, tokens: Collection[str]) -> list[str]:
+        """Return the ends of calls that are markup at the end of a value.
+
+        One that is spelled is text if the call has another one.
+        """
+        return [end for end in self._ends if source.lacks_call_end or end in tokens]
+
+    def _has_tags(
+        self, texts: Iterable[str], names: Collection[str], ends: Collection[str]
+    ) -> bool:
+        return any(self._is_in_text(text, names, ends) for text in texts)
+
+    def _has_broken_end(self, texts: Iterable[str]) -> bool:
+        return any(part in text for text in texts for part in self._unspelled_ends)
+
+    def _has_lost_end(
+        self, texts: Iterable[str], names: Collection[str], *, is_merged: bool
+    ) -> bool:
+        return any(self._is_unended(text, names, is_merged=is_merged) for text in texts)
+
+    def _is_unended(self, text: str, names: Collection[str], *, is_merged: bool) -> bool:
         calls = re.findall(r"(\w+)\s*[=(]", text)
         is_doubled = text.lstrip().startswith(self._first)
         return (
@@ -155,6 +167,31 @@ class SwallowedMarkup:
             or (ends_in_markup and not any(start in text[:-1] for start in self._starts))
             or self._has_key(text, names)
         )
+
+
+def _read_values(arguments: str) -> JsonObject:
+    """Return the members of `arguments`, which lack their last brace.
+
+    Arguments that were written as a whole, with ends of their own, have none.
+    """
+    try:
+        values = json.loads(arguments + "}")
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _has_odd_quotes(texts: Iterable[str], quote: str) -> bool:
+    """Whether a text has a quote without its counterpart."""
+    return bool(quote) and any(text.count(quote) % 2 for text in texts)
+
+
+def _has_mark(texts: Mapping[str, str], schema: FunctionSchema) -> bool:
+    """Whether a text whose key takes no string has a mark that no number or keyword has."""
+    return any(
+        "string" not in schema.member(key).kinds and _MARK.search(text)
+        for key, text in texts.items()
+    )
 
 
 def _hide(text: str, markers: Iterable[str], shown: Collection[str]) -> str:
@@ -207,6 +244,22 @@ def _broken(end: str) -> Iterable[str]:
     """Yield what a slip leaves of a value's end marker."""
     parts = (end[1:], end[:-1], end[: max(0, end.rfind("<"))])
     return (part for part in parts if len(part) >= _LEAST_BROKEN)
+
+
+def _between_calls(
+    ends: Iterable[str], sections: Iterable[str], heads: Iterable[str], starts: Iterable[str]
+) -> str:
+    """Return a pattern for the end of a call and the start of the next one.
+
+    heads: the markers before a start, perhaps with a word after each of them, as the kind of call.
+    """
+    opening = rf"(?:(?:{_any(sections)})\s*)?(?:(?:{_any(heads)})\w*\s*)*"
+    return rf"(?:{_any(ends)})\s*{opening}(?:{_any(starts)})"
+
+
+def _name_before(keys: Iterable[str]) -> str:
+    """Return a pattern for a call's name: up to a key, or the end of the value."""
+    return f"(?:.{{1,{MAX_TOOL_NAME}}}?(?:{_any(keys)})|[^<]{{1,{MAX_TOOL_NAME}}}\\Z)"
 
 
 def _any(markers: Iterable[str]) -> str:

@@ -1,6 +1,6 @@
 """Ends of a call in a value whose own end has not come: they are text of it, or it has ended.
 
-A value may mention the markers that end calls. If the output ends behind them, nothing else can
+A value may mention the markers that end calls. If the output ends after them, nothing else can
 follow: the value has lost its end, and has ended in front of them. So they wait, and the white
 space between them, until other output follows, at most `MAX_UNENDED` characters.
 

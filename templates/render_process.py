@@ -60,7 +60,7 @@ class Channel:
 
     def send(self, message: bytes) -> None:
         """Send a message. Raises `OSError` without a receiver."""
-        if len(message) > READ_BYTES:  # a shorter one waits for nobody
+        if len(message) > READ_BYTES:  # a shorter one never waits
             self._socket.settimeout(RENDER_ANSWER_S)
         self._socket.sendall(len(message).to_bytes(LENGTH_BYTES, "big") + message)
 

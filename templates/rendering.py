@@ -89,11 +89,13 @@ class SlowTemplateError(BaseException):
         super().__init__("the chat template is slow")
 
 
-# What a program that has ended makes of a conversation with it.
+# Errors of a conversation with a program that has ended.
 ENDED = (EOFError, OSError, msgspec.DecodeError)
 
 
-class _Program(NamedTuple):
+class Program(NamedTuple):
+    """A process that renders a template, and the messages to and from it."""
+
     process: subprocess.Popen[bytes]
     channel: Channel
 
@@ -105,40 +107,43 @@ class _Program(NamedTuple):
 
 
 class RenderProcess:
-    """A seat for a program that renders one template. For one caller at a time."""
+    """A seat for a program that renders one template. For one caller at a time.
+
+    source: the template's, for the next start. program: the running one, which may have ended.
+    """
 
     def __init__(self, source: str) -> None:
-        self._source = source
-        self._program: _Program | None = None
+        self.source = source
+        self.program: Program | None = None
         self._job: bytes | None = None
 
     @property
     def is_ready(self) -> bool:
         """Whether there is a program, which may have ended since."""
-        return self._program is not None
+        return self.program is not None
 
     @property
     def is_rendering(self) -> bool:
-        """Whether a prompt is rendered for which nobody waits at the moment."""
+        """Whether a prompt is rendered for which no caller waits at the moment."""
         return self._job is not None
 
     def start(self) -> Loaded:
-        """Start a program, and return what it says of the template. Raises `TimeoutError`."""
+        """Start a program, and return what it finds in the template. Raises `TimeoutError`."""
         ours, theirs = socket.socketpair()
         with theirs:
             # In a group of its own, so that a terminal's Ctrl-C ends the parent first.
             process = subprocess.Popen(
                 [sys.executable, "-m", PROGRAM], stdin=theirs.fileno(), process_group=0
             )
-        program = _Program(process, Channel(ours))
+        program = Program(process, Channel(ours))
         try:
-            load = Load(self._source, TEMPLATE_S, RENDER_MEMORY_MB)
+            load = Load(self.source, TEMPLATE_S, RENDER_MEMORY_MB)
             program.channel.send(msgspec.msgpack.encode(load))
             answer = program.channel.receive(RENDER_ANSWER_S)
             loaded = msgspec.msgpack.decode(answer, type=Loaded)
         except ENDED:
             raise TimeoutError(_explain(program.kill())) from None
-        self._program = program
+        self.program = program
         self._finalizer = weakref.finalize(self, program.kill)
         self._finalizer.atexit = False  # the program ends with its socket
         return loaded
@@ -149,11 +154,11 @@ class RenderProcess:
         Raises `TimeoutError` after `seconds`: the job goes on, and asking again gets its answer.
         Raises one of `ENDED` if there is no program.
         """
-        if self._program is None:
+        if self.program is None:
             raise EOFError
-        channel = self._program.channel
+        channel = self.program.channel
         if self._job not in (None, job):
-            channel.receive(seconds)  # whoever wanted this answer will ask again
+            channel.receive(seconds)  # the caller that wanted this answer will ask again
             self._job = None
         if self._job is None:
             channel.send(job)
@@ -168,7 +173,7 @@ class RenderProcess:
         Raises `TimeoutError` if the job takes longer than it may, or has ended two programs.
         """
         if self._job not in (None, job):
-            self.end()  # not to wait for a job of which nobody knows how long it takes
+            self.end()  # not to wait for a job that may take long
         for is_last in (False, True):
             if not self.is_ready:
                 self.start()
@@ -185,7 +190,7 @@ class RenderProcess:
 
     def end(self) -> int:
         """End the program; return its exit status."""
-        program, self._program, self._job = self._program, None, None
+        program, self.program, self._job = self.program, None, None
         if program is None:
             return 0
         self._finalizer.detach()
@@ -202,25 +207,25 @@ def _explain(status: int) -> str:
 class ProcessTemplate:
     """A chat template that is rendered in processes.
 
-    variables, reads_parts: as for `LoadedTemplate`.
+    variables, reads_parts: as for `LoadedTemplate`. quick, slow: the seats.
     Raises `SetupError` for a template that cannot be compiled.
     """
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._quick, self._slow = RenderProcess(source), RenderProcess(source)
+        self.quick, self.slow = RenderProcess(source), RenderProcess(source)
         self._quick_lock, self._slow_lock = threading.Lock(), threading.Lock()
         self._executor = ThreadPoolExecutor(
             MAX_WAITING_RENDERS, thread_name_prefix="backedge-template"
         )
         self._places = threading.BoundedSemaphore(MAX_WAITING_RENDERS)
         try:
-            loaded = self._quick.start()
+            loaded = self.quick.start()
             problem = loaded.error
         except TimeoutError as error:
             loaded, problem = Loaded(), str(error)
         if problem is not None:
-            self._quick.end()
+            self.quick.end()
             raise SetupError(
                 f"the chat template cannot be compiled ({problem}); correct it, or name another "
                 "Jinja file with --chat-template."
@@ -229,7 +234,7 @@ class ProcessTemplate:
 
     def close(self) -> None:
         """End the processes; another render would start one again."""
-        for seat in (self._quick, self._slow):
+        for seat in (self.quick, self.slow):
             seat.end()
 
     def prepare(self, function: Callable[[], R], seat: float) -> Future[R] | None:
@@ -250,7 +255,7 @@ class ProcessTemplate:
         allowed_ms = ALLOWED_MS.get()
         if allowed_ms is None:
             with self._quick_lock:
-                rendered = self._quick.finish(job)
+                rendered = self.quick.finish(job)
         elif allowed_ms == IN_SLOW_SEAT:
             rendered = self._finish(job)
         elif allowed_ms == IN_ANY_SEAT:
@@ -258,7 +263,7 @@ class ProcessTemplate:
                 rendered = self._try(job, MAX_THREAD_RENDER_MS, may_start=True)
             except SlowTemplateError:
                 rendered = self._finish(job)
-        elif self._quick.is_ready:
+        elif self.quick.is_ready:
             rendered = self._try(job, allowed_ms)
         else:
             raise SlowTemplateError(self)
@@ -268,12 +273,12 @@ class ProcessTemplate:
 
     def _finish(self, job: bytes) -> Rendered:
         with self._slow_lock:
-            return self._slow.finish(job)
+            return self.slow.finish(job)
 
     def _try(self, job: bytes, allowed_ms: float, *, may_start: bool = False) -> Rendered:
         """Render in the quick seat. Raises `SlowTemplateError`.
 
-        may_start: start a program if there is none.
+        may_start: start a program where one is missing.
         """
         in_loop = allowed_ms <= MAX_LOOP_RENDER_MS
         if in_loop and len(job) > READ_BYTES:
@@ -283,9 +288,9 @@ class ProcessTemplate:
         if self._slow_lock.locked():
             allowed_ms = min(allowed_ms, MAX_SUSPECT_RENDER_MS)
         try:
-            if may_start and not self._quick.is_ready:
-                self._quick.start()
-            return self._quick.ask(job, allowed_ms / MS_PER_S)
+            if may_start and not self.quick.is_ready:
+                self.quick.start()
+            return self.quick.ask(job, allowed_ms / MS_PER_S)
         except TimeoutError:
             if not in_loop:  # otherwise a thread goes on to wait for it
                 self._leave_quick_seat()
@@ -300,23 +305,23 @@ class ProcessTemplate:
         """Let a render go on in the slow seat, or end it if another one is rendered there."""
         if self._slow_lock.acquire(blocking=False):
             try:
-                if not self._slow.is_rendering:
-                    self._quick, self._slow = self._slow, self._quick
+                if not self.slow.is_rendering:
+                    self.quick, self.slow = self.slow, self.quick
             finally:
                 self._slow_lock.release()
-        if self._quick.is_rendering or not self._quick.is_ready:
+        if self.quick.is_rendering or not self.quick.is_ready:
             self._replace_quick()
 
     def _replace_quick(self) -> None:
-        """Start a program for the quick seat; nobody waits for that, or for the end of the old."""
-        old, self._quick = self._quick, RenderProcess(self._source)
+        """Start a program for the quick seat, without a wait for it or for the end of the old."""
+        old, self.quick = self.quick, RenderProcess(self._source)
         threading.Thread(target=self._start_quick, args=(old,), daemon=True).start()
 
     def _start_quick(self, old: RenderProcess) -> None:
         old.end()
         with self._quick_lock:
             try:
-                self._quick.start()
+                self.quick.start()
             except OSError:
                 logger.exception("a process for a chat template cannot be started")
 

@@ -55,7 +55,7 @@ class DeclaredFunctions:
         return [key for key in required if isinstance(key, str)]
 
     def find_name(self, name: str, namespace: str) -> str:
-        """Return the longest declared end of `name`, behind namespaces; `name` if none is declared.
+        """Return the longest declared end of `name` without namespaces, or else `name`.
 
         namespace: the mark that ends each namespace; "" if a name has none.
         """
@@ -82,10 +82,15 @@ class DeclaredFunctions:
         )
 
     def has_frame(self, name: str, key: str) -> bool:
-        """Whether a key in a tag is a declared one with pieces of the tag, which is a slip."""
+        """Whether a key in a tag is a declared one with pieces of the tag, which is a slip.
+
+        It may have a mark of the tag around it, or a quote and more behind it.
+        """
         declared = self.keys(name)
-        bare = _FRAME.sub("", key).strip()
-        return self._checks and key not in declared and bare in declared and bare != key.strip()
+        if not self._checks or key in declared:
+            return False
+        bare, first = _FRAME.sub("", key).strip(), key.partition('"')[0]
+        return (bare in declared and bare != key.strip()) or ('"' in key and first in declared)
 
 
 def _find_rests(name: str, known: str) -> Iterator[str]:

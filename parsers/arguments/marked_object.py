@@ -138,12 +138,9 @@ class MarkedObject(TypedJson):
         end = match.end()
         if end == len(text) and not self._final:
             return position
-        behind = text[end : end + 1]
         if not self._in_key:
-            if self._has_keywords and behind and behind in "=(" and self.stop():
-                return position  # an expression, or the comma in front of a key is missing
             return self._bare_value(text, position, end)
-        if behind != ":" and not (self._has_keywords and behind == "="):
+        if text[end : end + 1] not in ((":", "=") if self._has_keywords else (":",)):
             return super()._word(text, position)
         self._emit(f'"{escape_json(match.group().strip())}"')
         self._end_value()
@@ -152,6 +149,8 @@ class MarkedObject(TypedJson):
     def _bare_value(self, text: str, position: int, end: int) -> int:
         if text[position] in ":=" and self.stop():
             return position
+        if self._has_keywords and text[end : end + 1] in ("=", "(") and self.stop():
+            return position  # an expression, or the comma in front of a key is missing
         if (next_key := _NEXT_KEY.search(text, position, end)) is not None:
             end = next_key.start()
         if ":" in text[position:end] and not self._takes_string() and self.stop():

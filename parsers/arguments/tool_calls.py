@@ -187,17 +187,16 @@ class ToolCallEmitter:
             return False
         source = self._source
         if not source.shows_stray:
-            is_slip = (_MARK if skips and not key else _WORD).search(text) is not None
+            slip = (_MARK if skips and not key else _WORD).search(text)
             text = (source.stray + text).lstrip()  # white space is not held, however long it is
-            if is_slip or len(text) > MAX_MARKUP:
+            if slip is not None or len(text) > MAX_MARKUP:
                 self.malformed(kind)
-            if not source.is_malformed or not text:
-                source.stray = text
+            source.shows_stray = source.is_malformed and bool(text)
+            source.stray = "" if source.shows_stray else text
+            if not source.shows_stray:
                 return False
-            source.shows_stray = True
-            source.stray = ""
-            if source.keys and not key:
-                text = f" {text}"  # no word of it joins the value before
+            # No word of it joins the value before.
+            text = f" {text}" if source.keys and not key else text
         self.arguments(f" {key} {text}" if key else text)
         return True
 

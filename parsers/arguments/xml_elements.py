@@ -76,7 +76,7 @@ class XmlElements(IncrementalGrammar):
     the schema allows a list.
 
     tag_prefix: precedes every tag, never empty. The end tag of the innermost element is also
-        recognized without it, where another tag comes directly behind it.
+        recognized without it, where another tag comes directly after it.
 
     Holds back a tag of at most `MAX_TAG` characters after its prefix, as much white space, what
     `SchemaValue` holds back, and the text of members that may repeat: at most `MAX_HELD_VALUE` and
@@ -173,7 +173,7 @@ class XmlElements(IncrementalGrammar):
     def _bare_end(self, text: str, position: int) -> int:
         """Read the innermost element's end tag without its prefix.
 
-        It is text, unless a tag is directly behind it that is not the element's own end.
+        It is text, unless a tag comes directly after it that is not the element's own end.
         """
         tag_prefix, end = self._tag_prefix, self._open[-1].end
         after = position + len(end)

@@ -11,7 +11,7 @@ LLAMA_JSON = Format(
     {
         State.START: {"{": ReuseSuffix(State.JSON_CALLS)},
         State.CONTENT: {
-            # The models also write calls as Python behind these (meta-llama/llama-models#266), and
+            # The models also write calls as Python after these (meta-llama/llama-models#266), and
             PYTHON_TAG: State.CALL_LIST,
             PYTHON_START: State.CALL_LIST,
             # tags as in Meta's prompts for functions of one's own (#169).

@@ -65,7 +65,8 @@ OPENAI = Format(
         (re.compile(rf"\bto=(?P<declared>)(?P<name>{_OWN_TOOL})"), State.ARGUMENTS),
         (
             re.compile(
-                rf"{BEFORE_RECIPIENT}(?!{_NO_FUNCTION})(?:functions\.)?(?P<name>[^\s<]++){AFTER_RECIPIENT}",
+                rf"{BEFORE_RECIPIENT}(?!{_NO_FUNCTION})(?:functions\.)?(?P<name>[^\s<]++)"
+                rf"{AFTER_RECIPIENT}",
                 re.DOTALL,
             ),
             State.ARGUMENTS,
@@ -73,7 +74,7 @@ OPENAI = Format(
         (re.compile(_CHANNEL.format("analysis"), re.DOTALL), State.REASONING),
         (re.compile("analysis"), State.REASONING),
         (re.compile(rf"\bto=(?P<name>{_OWN_TOOL})"), State.IGNORED),
-        # The answer, whoever it is addressed to.
+        # The answer, to any recipient.
         (re.compile(_CHANNEL.format("final"), re.DOTALL), State.CONTENT),
         (re.compile(r"\bto=assistant(?![\w\-])"), State.IGNORED),
         (re.compile(_CHANNEL.format("commentary"), re.DOTALL), State.CONTENT),

@@ -51,8 +51,6 @@ SWALLOWED = [
     ("deepseek_v4", OPEN_QUOTE, '"a'),
     ("glm45", GLM, "a<tool_call>search<arg_key>query</arg_key><arg_value>b</arg_value>" + LIMIT),
     ("qwen3_coder", QWEN, "a\n<<function=search>\n<parameter=limit>\n5"),
-    ("gemma4", GEMMA, "a}<tool_call|>\n<|tool_call>call:search{limit:5,query:b"),
-    ("gemma4", GEMMA, 'a<|"|>:x}<tool_call|><|tool_call>call:remove{path:<|"|>b'),
 ]
 MENTIONED = [
     ("glm45", GLM, "a</tool_call>"),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 
 from tests.conformance.peers import SYSTEMS
 from tests.parsers.families.family import Family
-from tests.slips.outcome import Class, classify, differs_without_stream
+from tests.slips.outcome import Class, classify_slip, differs_without_stream
 from tests.slips.slips import Slip, double_slips, slips
 from tests.slips.systems import WRITERS, find_parsers, read_or_fail
 from tests.slips.wellformed import KINDS, judge, wellformed
@@ -44,12 +44,12 @@ def count(system: str, family: Family) -> Counter[str] | None:
     `DIFFERS` counts our answers that a client without a stream gets otherwise.
     """
     parsers = find_parsers(system, family)
-    if parsers is None:
+    if parsers is None or family.write is None:
         return None
     counts: Counter[str] = Counter()
     for slip in outputs(family):
         events = read_or_fail(parsers, family, slip.output)
-        counts[classify(events, slip.calls)] += 1
+        counts[classify_slip(events, slip.calls, slip.output, family.write)] += 1
         counts[DIFFERS] += system == "ours" and differs_without_stream(events)
     return counts
 
@@ -98,9 +98,10 @@ def show(family: Family, wanted: Class) -> Iterator[str]:
     """Yield each output of a class, with what the client gets of it."""
     parsers = find_parsers("ours", family)
     assert parsers is not None
+    assert family.write is not None
     for slip in outputs(family):
         events = read_or_fail(parsers, family, slip.output)
-        if classify(events, slip.calls) is wanted:
+        if classify_slip(events, slip.calls, slip.output, family.write) is wanted:
             yield f"{slip.changes}\n  {slip.output!r}\n  {events}\n"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -24,6 +24,8 @@ from backedge.postprocess.delta_builder import DeltaBuilder, aggregate_deltas
 from tests.parsers.families.family import Invocation
 from tests.slips.slips import DECLARED, TOOLS
 
+Write = Callable[[str, Sequence[Invocation]], str]
+"""Writes content and calls as a model does: `Family.write`."""
 TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
 
 
@@ -33,6 +35,8 @@ class Class(StrEnum):
     RIGHT: both are complete and as they were meant. OPEN: a call is visibly unfinished.
     TEXT: a call is content. LOST: a word of a call is nowhere.
     WRONG: a complete call has a name, key or value that was not meant, or comes too often.
+    OTHER: so it has, and the output is well-formed: the slip has written another good call, which
+        passes unchanged. No reader can tell it from one that was meant.
     """
 
     RIGHT = "right"
@@ -40,6 +44,7 @@ class Class(StrEnum):
     TEXT = "text"
     LOST = "lost"
     WRONG = "WRONG"
+    OTHER = "other"
 
 
 @dataclass
@@ -89,6 +94,22 @@ def classify(events: Sequence[Event], meant: Sequence[Invocation]) -> Class:
     if words(meant).difference(find_words([shown.text, *shown.arguments])):
         return Class.LOST
     return Class.OPEN if len(complete) < len(shown.names) else Class.TEXT
+
+
+def classify_slip(
+    events: Sequence[Event], meant: Sequence[Invocation], output: str, write: Write
+) -> Class:
+    """Return the class of an output with slips. write: how the model writes calls."""
+    class_ = classify(events, meant)
+    shown = read_shown(events)
+    arguments = [read_object(text) for text in shown.arguments]
+    complete = [
+        (name, value)
+        for name, value in zip(shown.names, arguments, strict=True)
+        if value is not None
+    ]
+    is_well_formed = not shown.still_open and write("", complete) == output
+    return Class.OTHER if class_ is Class.WRONG and is_well_formed else class_
 
 
 def differs_without_stream(events: Sequence[Event]) -> bool:

@@ -15,7 +15,7 @@ from backedge.parsers.events import (
 
 from tests.parsers.families.family import Family, Invocation
 from tests.slips.__main__ import DIFFERS, count, total
-from tests.slips.outcome import Class, classify
+from tests.slips.outcome import Class, classify, classify_slip
 from tests.slips.slips import PAIRS, write
 from tests.slips.systems import WRITERS, find_parsers, read
 
@@ -69,3 +69,14 @@ def test_without_a_slip_both_calls_are_right(family: Family) -> None:
 )
 def test_classes(events: list[Any], class_: Class) -> None:
     assert classify(events, MEANT) is class_
+
+
+@pytest.mark.parametrize(("value", "class_"), [(">alpha", Class.OTHER), ("beta", Class.WRONG)])
+def test_a_slip_that_writes_another_good_call_is_a_class_of_its_own(
+    value: str, class_: Class
+) -> None:
+    family = next(family for family in WRITERS if family.name == "mimo")
+    assert family.write is not None
+    output = family.write("", [("remove", {"path": ">alpha"})])
+    events = call("remove", {"path": value})
+    assert classify_slip(events, MEANT, output, family.write) is class_

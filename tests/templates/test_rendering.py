@@ -124,8 +124,8 @@ def test_a_process_that_gives_no_answer_is_replaced(
     assert template.render({"number": 2}) == "2"
 
 
-def process_id(template: ProcessTemplate, seat: str = "_quick") -> int:
-    program = getattr(template, seat)._program
+def process_id(template: ProcessTemplate, seat: str = "quick") -> int:
+    program = getattr(template, seat).program
     assert program is not None
     return int(program.process.pid)
 
@@ -161,7 +161,7 @@ def test_kills_in_the_midst_of_renders_lose_none(opened: Any) -> None:
 
     def kill() -> None:
         for _ in range(5):
-            wait_until(lambda: template._quick.is_ready)
+            wait_until(lambda: template.quick.is_ready)
             os.kill(process_id(template), signal.SIGKILL)
             time.sleep(0.02)
 
@@ -176,11 +176,11 @@ def test_kills_in_the_midst_of_renders_lose_none(opened: Any) -> None:
 
 def test_a_render_that_ends_each_process_is_refused_and_no_other(opened: Any) -> None:
     template = opened("{{ number }}")
-    template._quick._source = "{% if %}"  # its program ends
+    template.quick.source = "{% if %}"  # its program ends
     os.kill(process_id(template), signal.SIGKILL)
     with pytest.raises(TimeoutError, match="has ended"):
         template.render({"number": 1})
-    template._quick._source = "{{ number }}"
+    template.quick.source = "{{ number }}"
     assert template.render({"number": 2}) == "2"
 
 
@@ -191,21 +191,21 @@ def test_a_slow_prompt_goes_on_in_the_slow_seat(opened: Any) -> None:
     with allowing(20.0), pytest.raises(SlowTemplateError) as left:
         template.render(slow)
     assert left.value.waited_ms == 20.0
-    assert process_id(template, "_slow") == rendering_id
-    wait_until(lambda: template._quick.is_ready)
+    assert process_id(template, "slow") == rendering_id
+    wait_until(lambda: template.quick.is_ready)
     with allowing(10_000.0):
         assert template.render(quick) == "2"
     future = left.value.process.prepare(lambda: template.render(slow))
     assert future is not None
     assert future.result(60) == "1"
-    assert process_id(template, "_slow") == rendering_id  # it was not rendered again
+    assert process_id(template, "slow") == rendering_id  # it was not rendered again
 
 
 def test_a_second_slow_prompt_is_ended_and_rendered_after_the_first(opened: Any) -> None:
     template = opened(LONG)
     variables = [{"slow": True, "number": number} for number in range(2)]
     for one in variables:
-        wait_until(lambda: template._quick.is_ready)
+        wait_until(lambda: template.quick.is_ready)
         with allowing(20.0), pytest.raises(SlowTemplateError):
             template.render(one)
     calls = [functools.partial(template.render, one) for one in variables]
@@ -257,7 +257,7 @@ def test_in_its_own_thread_a_prompt_is_rendered_in_the_slow_seat(opened: Any) ->
     template = opened("{{ number }}")
     with allowing(IN_SLOW_SEAT):
         assert template.render({"number": 1}) == "1"
-    assert process_id(template, "_slow") != process_id(template)
+    assert process_id(template, "slow") != process_id(template)
 
 
 def test_the_processes_end_with_the_template() -> None:

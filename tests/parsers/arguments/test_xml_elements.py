@@ -73,7 +73,7 @@ CASES = [
     (element("none", ""), {"none": None}),
     (element("free", "3"), {"free": 3}),
     (element("free", element("a", "x") + element("b", "y")), {"free": {"a": "x", "b": "y"}}),
-    (f"{S}<city>a < b </b> c</city>", {"city": "a < b </b> c"}),
+    (f"{S}<city>a < b </b> c</city>", {"city": "a < b </b> c</city>"}),
     (f"{S}<city>a {S}<b> c{S}</city>", {"city": f"a {S}<b> c"}),
     (f"{S}<city>Oslo", {"city": "Oslo"}),
     (f"{S}<place>{S}<x>1", {"place": {"x": 1}}),
