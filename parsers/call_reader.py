@@ -6,14 +6,9 @@ import re
 from collections.abc import Callable
 
 from ..base.limits import MAX_MARKUP
-from .arguments.call_lists import CallListGrammar
+from .argument_readers import begin_value, build_grammar
 from .arguments.incremental_grammar import IncrementalGrammar, Status, skip_space
-from .arguments.json_calls import JsonCallGrammar
-from .arguments.marked_object import MarkedObject
-from .arguments.python_calls import PythonCallGrammar
-from .arguments.schema_value import JSON, STRING, UNDECLARED, SchemaValue
-from .arguments.tool_calls import ToolCallEmitter
-from .arguments.typed_json import TypedJson
+from .arguments.schema_value import SchemaValue
 from .arguments.xml_elements import XmlElements
 from .compiled_format import CompiledFormat
 from .format import (
@@ -29,12 +24,12 @@ from .format import (
     State,
 )
 from .held_back import HeldText, hold
-from .schema import ValueSchema
 from .shown_text import ShownText
 
 # Targets of what ends a call that has no end of its own, where the format has one.
 _ALL_ENDS = (CALL_ENDS | {State.HEADER}) - {State.TOOL_SECTION}
 _KEYS = frozenset({State.KEY, State.HEADER})
+_MEMBERS = frozenset({State.PARAMETERS, State.KEY})
 
 
 class CallReader:
@@ -254,18 +249,25 @@ class CallReader:
 
     def _note_slip(self, state: State, target: State | Jump, marker: str) -> None:
         """Note a doubled mark between parameters, or a call without an end of its own."""
-        begins = marker in self._ends_none or target is State.NAME
-        is_end = state is State.PARAMETERS and target in CALL_ENDS and bool(self._own_end)
-        if begins or (is_end and not self._own_end.startswith(marker)):
+        if self._ends_for_call(state, target, marker):
             self._shown.calls.end_without_call_end()
         is_last = state is State.PARAMETERS and self._has_own_end
         self._lacks_end = is_last and target in _ALL_ENDS
-        # A marker may be the first half of a parameter's tag.
-        is_half = marker != self.opened and self._parameter_start.startswith(marker)
-        if state is target and state in (State.PARAMETERS, State.KEY) and not is_half:
+        if state is target and state in _MEMBERS and not self._is_half_tag(marker):
             self._shown.calls.drop_mark()
         if is_last and target is Jump.RETURN:
             self._shown.calls.end_without_marker()
+
+    def _ends_for_call(self, state: State, target: State | Jump, marker: str) -> bool:
+        """Whether a marker comes in place of the call's own end."""
+        if marker in self._ends_none or target is State.NAME:
+            return True
+        is_end = state is State.PARAMETERS and target in CALL_ENDS and bool(self._own_end)
+        return is_end and not self._own_end.startswith(marker)
+
+    def _is_half_tag(self, marker: str) -> bool:
+        """Whether a marker is the first half of a parameter's tag, and not doubled."""
+        return marker != self.opened and self._parameter_start.startswith(marker)
 
     # The frame.
 
@@ -449,50 +451,3 @@ def _count_breaks(format_: Format) -> tuple[int, int]:
     last = len(behind) - len(behind.lstrip("\n"))
     stripped = len(format_.strip or "")
     return max((end.count("\n") - stripped for end in ends), default=0), last
-
-
-def build_grammar(state: State, format_: Format, calls: ToolCallEmitter) -> IncrementalGrammar:
-    """Return a new grammar for a state of `GRAMMAR_STATES`; it gives its events to `calls`."""
-    match state:
-        case State.ARGUMENTS:
-            if format_.quotes:
-                return MarkedObject(calls, format_.quotes)
-            return TypedJson(calls, calls.arguments)
-        case State.ELEMENTS:
-            return XmlElements(calls, format_.tag_prefix)
-        case State.JSON_CALLS:
-            return JsonCallGrammar(calls, format_.keys, declared_only=format_.declared_only)
-        case State.CALL_LIST:
-            return CallListGrammar(calls, format_.keys, declared_only=format_.declared_only)
-        case _:
-            bracketed = state is State.PYTHON_CALLS
-            return PythonCallGrammar(
-                calls, bracketed=bracketed, declared_only=format_.declared_only
-            )
-
-
-def find_schema(declared: ValueSchema, state: State, undeclared: str) -> ValueSchema:
-    """Return the schema of a value: the declared one, unless the syntax has types.
-
-    JSON keeps its type, and what is no JSON may be a declared string. A string is converted where
-    no string is declared.
-    """
-    takes_string = declared.declared and "string" in declared.kinds
-    if state is State.JSON:
-        return UNDECLARED["json"] if takes_string else JSON
-    if takes_string and state is State.STRING:
-        return STRING
-    own = STRING if state is State.STRING else UNDECLARED[undeclared]
-    return declared if declared.declared else own
-
-
-def begin_value(calls: ToolCallEmitter, format_: Format, state: State, key: str) -> SchemaValue:
-    """Begin the value of the open call's parameter `key`.
-
-    state: VALUE, STRING or JSON.
-    """
-    declared = calls.schema.member(key)
-    schema = find_schema(declared, state, format_.undeclared_type)
-    calls.member(key)
-    quoted = state is State.JSON or format_.quotes_json
-    return SchemaValue(calls.arguments, calls.stops_repair, schema, format_.strip, quoted=quoted)

@@ -327,10 +327,7 @@ class LinearParser(StreamParser, Reader):
         is_spelled = marker in self._table.spelled
         if state not in TEXT_STATES:
             self._call.declared_only |= is_spelled and shown.has_words
-            if self._table.has_several and state is State.TOOL_SECTION and target in CALL_HEADS:
-                shown.begin_call(own)
-            elif is_spelled or target not in CALL_ENDS or not shown.has_words:
-                shown.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
+            self._keep_inner_marker(target, own, is_spelled=is_spelled)
         elif target not in TEXT_STATES:
             self._call.declared_only = is_spelled
             said = getattr(self._lexer.markers[marker], "said", 0)
@@ -339,6 +336,15 @@ class LinearParser(StreamParser, Reader):
             shown.show(own)  # a code block's fence is text, too
         else:
             shown.drop_space()
+
+    def _keep_inner_marker(self, target: State | Jump, own: str, *, is_spelled: bool) -> None:
+        """Note a marker that does not follow text. is_spelled: no token is in it."""
+        shown, ends = self._shown, target in CALL_ENDS
+        begins = self._state is State.TOOL_SECTION and target in CALL_HEADS
+        if self._table.has_several and begins:
+            shown.begin_call(own)
+        elif is_spelled or not ends or not shown.has_words:
+            shown.keep_marker(own, may_open=is_spelled and not ends)
 
     def _end_header(self, more: str = "", *, cut: bool = False) -> bool:
         """Show the message that the header holds, whose own marker is missing; False if none.

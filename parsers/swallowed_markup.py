@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_MARKUP, MAX_TOOL_NAME
@@ -33,6 +33,17 @@ Markers: TypeAlias = Mapping[State, Mapping[str, Target]]
 """By state, each marker's target."""
 # A shorter part of an end marker is a part of others, too.
 _LEAST_BROKEN = 6
+
+
+class _Slips(NamedTuple):
+    """The slips of a call. slipped: there is any, or a tag of the format in a value.
+
+    is_merged: the call has the keys of another one, too. unended: an end may be missing.
+    """
+
+    slipped: bool
+    is_merged: bool
+    unended: bool
 
 
 class SwallowedMarkup:
@@ -82,11 +93,10 @@ class SwallowedMarkup:
         sections = find_markers(markers, (State.CONTENT,), {State.TOOL_SECTION}) - starts
         heads = find_markers(markers, before_calls, {State.IGNORED})
         next_call = _between_calls(ends, sections, heads, starts) + _name_before(all_keys)
-        signs = [rf"\A\s*(?:{_any(first)})", next_call]
         # Without one of these a value, which may be long, needs no search.
         tags = {*first, *self._ends, *self._last, *starts, *all_keys, *sections, format_.tag_prefix}
         self._tags = re.compile("|".join(map(_whole, sorted(_tags(tags), reverse=True))) or "(?!)")
-        self._signs = re.compile("|".join(signs), re.DOTALL)
+        self._signs = re.compile(rf"\A\s*(?:{_any(first)})|{next_call}", re.DOTALL)
 
     def is_in(
         self,
@@ -112,15 +122,13 @@ class SwallowedMarkup:
             if isinstance(value, str)
         }
         tagged = any(self._tags.search(text) is not None for text in texts.values())
-        slipped = tagged or source.lacks_end or source.lacks_mark
-        is_merged = slipped and _has_other_keys(values, schema)
-        unended = source.lacks_end or (slipped and lacks_key) or is_merged
+        slips = _find_slips(values, schema, source, lacks_key=lacks_key, tagged=tagged)
         return (
             (tagged and self._has_tags(texts.values(), names, self._list_ends(source, tokens)))
             or self._has_broken_end(texts.values())
-            or (unended and self._has_lost_end(texts.values(), names, is_merged=is_merged))
+            or (slips.unended and self._has_lost_end(texts.values(), names, slips.is_merged))
             or _has_odd_quotes(texts.values(), source.lacking_quote)
-            or (slipped and _has_mark(texts, schema))
+            or (slips.slipped and _has_mark(texts, schema))
         )
 
     def _list_ends(self, source: CallSource, tokens: Collection[str]) -> list[str]:
@@ -138,9 +146,7 @@ class SwallowedMarkup:
     def _has_broken_end(self, texts: Iterable[str]) -> bool:
         return any(part in text for text in texts for part in self._unspelled_ends)
 
-    def _has_lost_end(
-        self, texts: Iterable[str], names: Collection[str], *, is_merged: bool
-    ) -> bool:
+    def _has_lost_end(self, texts: Iterable[str], names: Collection[str], is_merged: bool) -> bool:
         return any(self._is_unended(text, names, is_merged=is_merged) for text in texts)
 
     def _is_unended(self, text: str, names: Collection[str], *, is_merged: bool) -> bool:
@@ -179,6 +185,16 @@ def _read_values(arguments: str) -> JsonObject:
     except (ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
+
+
+def _find_slips(
+    values: JsonObject, schema: FunctionSchema, source: CallSource, *, lacks_key: bool, tagged: bool
+) -> _Slips:
+    """Return the slips of a call. tagged: a value has a tag of the format."""
+    slipped = tagged or source.lacks_end or source.lacks_mark
+    is_merged = slipped and _has_other_keys(values, schema)
+    unended = source.lacks_end or (slipped and lacks_key) or is_merged
+    return _Slips(slipped, is_merged, unended)
 
 
 def _has_odd_quotes(texts: Iterable[str], quote: str) -> bool:

@@ -247,7 +247,7 @@ def _format_texts(parsers: ParserNames) -> tuple[set[str], set[str], set[str]]:
         key
         for format_ in formats
         for group in (format_.keys.name, format_.keys.arguments, format_.keys.id)
-        for key in (*group, *format_.keys.inside, *format_.wrappers)
+        for key in (*group, *format_.keys.inside)
     }
     return markers, words, keys
 

@@ -84,7 +84,7 @@ class DeclaredFunctions:
     def has_frame(self, name: str, key: str) -> bool:
         """Whether a key in a tag is a declared one with pieces of the tag, which is a slip.
 
-        It may have a mark of the tag around it, or a quote and more behind it.
+        It may have a mark of the tag around it, or a quote and more after it.
         """
         declared = self.keys(name)
         if not self._checks or key in declared:

@@ -185,20 +185,23 @@ class ToolCallEmitter:
         """
         if not self.open or self._guesses:
             return False
+        if not self._source.shows_stray:
+            text = self._hold_stray(text, kind, key, skips=skips)
+        if self._source.shows_stray:
+            self.arguments(f" {key} {text}" if key else text)
+        return self._source.shows_stray
+
+    def _hold_stray(self, text: str, kind: Malformation, key: str, *, skips: bool) -> str:
+        """Hold text of the call until it is a slip, which shows it; return all of it then."""
         source = self._source
-        if not source.shows_stray:
-            slip = (_MARK if skips and not key else _WORD).search(text)
-            text = (source.stray + text).lstrip()  # white space is not held, however long it is
-            if slip is not None or len(text) > MAX_MARKUP:
-                self.malformed(kind)
-            source.shows_stray = source.is_malformed and bool(text)
-            source.stray = "" if source.shows_stray else text
-            if not source.shows_stray:
-                return False
-            # No word of it joins the value before.
-            text = f" {text}" if source.keys and not key else text
-        self.arguments(f" {key} {text}" if key else text)
-        return True
+        slip = (_MARK if skips and not key else _WORD).search(text)
+        text = (source.stray + text).lstrip()  # white space is not held, however long it is
+        if slip is not None or len(text) > MAX_MARKUP:
+            self.malformed(kind)
+        source.shows_stray = source.is_malformed and bool(text)
+        source.stray = "" if source.shows_stray else text
+        # No word of it joins the value before.
+        return f" {text}" if source.keys and not key else text
 
     def drop_stray(self) -> None:
         """Drop marks, which are no part of any value: a slip."""

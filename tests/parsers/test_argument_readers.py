@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from backedge.parsers.argument_readers import begin_value, build_grammar
 from backedge.parsers.arguments.call_lists import CallListGrammar
 from backedge.parsers.arguments.incremental_grammar import IncrementalGrammar, Status
 from backedge.parsers.arguments.json_calls import JsonCallGrammar
@@ -15,7 +16,6 @@ from backedge.parsers.arguments.python_calls import PythonCallGrammar
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.arguments.typed_json import TypedJson
 from backedge.parsers.arguments.xml_elements import XmlElements
-from backedge.parsers.call_reader import begin_value, build_grammar
 from backedge.parsers.events import Event, ToolCallArguments
 from backedge.parsers.format import GRAMMAR_STATES, Format, State
 
