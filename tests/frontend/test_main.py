@@ -271,7 +271,7 @@ def test_a_frontends_threads_change_often(monkeypatch):
         raise SystemExit("this Dynamo is not supported")
 
     monkeypatch.setattr(main, "check_dynamo", refuse)
-    monkeypatch.setattr(main.gc_freeze, "pause", lambda: None)
+    monkeypatch.setattr("backedge.frontend.main.gc_freeze.pause", lambda: None)
     monkeypatch.setattr(sys, "argv", ["frontend"])
     before = sys.getswitchinterval()
     try:

@@ -65,6 +65,10 @@ class Recorder(Reader):
         self.enter(state)
         return target.length if isinstance(target, ReuseSuffix) else 0
 
+    @override
+    def end_value(self) -> None:
+        raise AssertionError("no state has values")
+
     def end(self) -> list[tuple[State, str]]:
         self.lexer.flush()
         return self.read

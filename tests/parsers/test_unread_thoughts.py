@@ -15,6 +15,7 @@ from benchmarks.samples.sample import Outcome
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import FAMILIES, xlam
 from tests.parsers.families.family import TOOLS, Family
+from tests.parsers.families.json_objects import HI
 
 THINKING = [
     family
@@ -85,9 +86,9 @@ def test_xlam_keeps_both_marks_around_a_thought_in_front_of_calls(
 ) -> None:
     output = f"<think>So.</think>{space}{xlam.HIS}"
     outcome = join_outcome(read(ParserNames("xlam"), output, tokens))
-    assert outcome == Outcome(None, "<think>So.</think>", (xlam.HI,))
+    assert outcome == Outcome(None, "<think>So.</think>", (HI,))
     with_reasoning = join_outcome(read(ParserNames("xlam", "qwen3"), output, tokens))
-    assert with_reasoning == Outcome("So.", None, (xlam.HI,))
+    assert with_reasoning == Outcome("So.", None, (HI,))
 
 
 @pytest.mark.parametrize("tokens", [(), ("<think>", "</think>")])

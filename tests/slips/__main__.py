@@ -130,7 +130,7 @@ def wellformed_cell(counts: Counter[str] | None, kind: str) -> str:
 
 def wellformed_table(counts: Counts) -> str:
     """Return the shares of well-formed calls that are right, by format and kind: all systems'."""
-    whole = {
+    whole: dict[str, Counter[str] | None] = {
         system: sum((by[system] or Counter() for by in counts.values()), Counter())
         for system in SYSTEMS
     }
@@ -140,9 +140,10 @@ def wellformed_table(counts: Counts) -> str:
             " / ".join(wellformed_cell(by[system], kind) for system in SYSTEMS) for kind in KINDS
         )
         + " |"
-        for name, by in [*counts.items(), ("all", whole)]
+        for name, by in {**counts, "all": whole}.items()
     ]
-    number = sum(whole["ours"][kind] for kind in KINDS)
+    ours = whole["ours"] or Counter()
+    number = sum(ours[kind] for kind in KINDS)
     return "\n".join(
         [
             f"{number} well-formed calls, right in percent: {' / '.join(SYSTEMS)}",

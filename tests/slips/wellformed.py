@@ -162,7 +162,7 @@ def _differs(format_: Format, key: str, type_: str) -> bool:
         return type_ in {"array", "object"}  # a bare word is a string if one is declared
     if State.ELEMENTS in format_.states and type_ in {"array", "object"}:
         return declared not in {"array", "object"}  # elements of an object or of a list
-    return type_ != declared
+    return bool(type_ != declared)
 
 
 def like_tags(draw: random.Random, format_: Format) -> Drawn:

@@ -24,7 +24,7 @@ def started(
 ) -> Iterator[tuple[Channel, subprocess.Popen[bytes]]]:
     ours, theirs = socket.socketpair()
     with theirs:
-        program = subprocess.Popen([sys.executable, "-m", PROGRAM], stdin=theirs)
+        program = subprocess.Popen([sys.executable, "-m", PROGRAM], stdin=theirs.fileno())
     channel = Channel(ours)
     channel.send(msgspec.msgpack.encode(Load(source, cpu_s, memory_mb)))
     try:

@@ -14,6 +14,7 @@ from typing import Any
 import jinja2
 import pytest
 from backedge.base.errors import RequestError, SetupError
+from backedge.base.limits import MAX_LOOP_RENDER_MS
 from backedge.templates import rendering
 from backedge.templates.chat_template import ChatTemplate, compile_template, find_variables
 from backedge.templates.environment import LoadedTemplate
@@ -217,7 +218,7 @@ def test_a_render_that_the_loop_leaves_is_waited_for_in_a_thread(opened: Any) ->
     template = opened(LONG)
     slow = {"slow": True, "number": 1}
     rendering_id = process_id(template)
-    with allowing(rendering.MAX_LOOP_RENDER_MS), pytest.raises(SlowTemplateError):
+    with allowing(MAX_LOOP_RENDER_MS), pytest.raises(SlowTemplateError):
         template.render(slow)
     with allowing(10_000.0):
         assert template.render(slow) == "1"
@@ -226,7 +227,7 @@ def test_a_render_that_the_loop_leaves_is_waited_for_in_a_thread(opened: Any) ->
 
 def test_the_answer_of_a_render_that_was_given_up_is_given_to_nobody(opened: Any) -> None:
     template = opened(LONG)
-    with allowing(rendering.MAX_LOOP_RENDER_MS), pytest.raises(SlowTemplateError):
+    with allowing(MAX_LOOP_RENDER_MS), pytest.raises(SlowTemplateError):
         template.render({"slow": True, "number": 1})
     with allowing(10_000.0):
         assert template.render({"slow": False, "number": 2}) == "2"
