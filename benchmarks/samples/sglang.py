@@ -188,7 +188,9 @@ SGLANG_REASONED_CALLS: dict[tuple[str, str], Sample] = {
 COMMAND = SGLANG_TOOL_CALLS["cohere_command4"]
 SGLANG_REASONED_CALLS["cohere_command4", "cohere_command4"] = replace(
     COMMAND,
-    output=COMMAND.output.replace(f"<|START_THINKING|>{LEAD}", THOUGHT),
+    output=COMMAND.output.replace(
+        f"<|START_RESPONSE|>{LEAD}<|END_RESPONSE|>", f"{THOUGHT}<|END_THINKING|>"
+    ),
     expected=replace(COMMAND.expected, content=None, reasoning=THOUGHT),
     prompt=PROMPT + "<|START_THINKING|>",
 )
