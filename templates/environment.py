@@ -6,7 +6,7 @@ Only render processes and tests load a template here; others ask a process (`ren
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from datetime import datetime
 from typing import NoReturn
 
@@ -47,10 +47,22 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    # jinja2's own filter escapes for HTML.
+    # jinja2's own filter escapes for HTML. What its filters make, as `map` does, is a generator.
     return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+        default=_read_generator,
     )
+
+
+def _read_generator(value: object) -> list[object]:
+    """Return the items of a generator; other values are no JSON."""
+    if isinstance(value, Generator):
+        return list(value)
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def _raise_exception(message: str) -> NoReturn:

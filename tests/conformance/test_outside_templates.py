@@ -32,7 +32,6 @@ SAID = "BACKEDGE-ANSWER"
 # Templates of models with tools whose calls no parser of ours reads, with the reason.
 NOT_READ = {
     "CohereForAI-c4ai-command-r-plus-tool_use": "a format of its own: `Action:` and a code block",
-    "meetkai-functionary-medium-v3.1": "a format of its own: JSON in `<function=name>`",
     "meetkai-functionary-medium-v3.2": "a format of its own: the name alone on a line",
     "upstage-Solar-Open-100B": "a format of its own: `<|tool_call:name|>`",
     "tool_chat_template_gemma3_pythonic": "writes no comma between arguments",
