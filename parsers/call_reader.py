@@ -46,6 +46,7 @@ class CallReader:
     """
 
     def __init__(self, table: CompiledFormat, shown: ShownText) -> None:
+        self._table: CompiledFormat
         self._format: Format
         self.use(table)
         self._shown = shown
@@ -67,23 +68,8 @@ class CallReader:
 
     def use(self, table: CompiledFormat) -> None:
         """Read calls by `table` from now on, another form of the same calls."""
-        self._format = table.grammar
+        self._table, self._format = table, table.grammar
         self.outside = frozenset({State.IGNORED} & {table.initial_state})
-        self._headers = table.headers
-        between = self._format.states.get(State.PARAMETERS, {})
-        self._has_own_end = State.TOOL_SECTION in between.values()
-        spelling = self._format.spelling
-        has_tags = spelling is not None and bool(spelling.parameters)
-        behind = spelling.call.rpartition("{arguments}")[2] if spelling and has_tags else ""
-        self._own_end = behind.lstrip()  # with the ends after it
-        self._parameter_start = next(iter(spelling.parameters.values()), "") if spelling else ""
-        self._frame_words = table.frame_words
-        self._spelled = table.spelled
-        self._doubled = table.doubled
-        self._key_ends = table.key_ends
-        # The end of the output, too, comes in place of a call's own end.
-        self._ends_none = table.call_starts | {""}
-        self._breaks = _count_breaks(self._format)
 
     def enter(self, state: State) -> None:
         """Get ready for the text of `state`."""
@@ -112,7 +98,7 @@ class CallReader:
 
         After a name it begins a frame again. Whole call objects stand only where no name has begun.
         """
-        if marker in self._doubled.get(state, ()) and not self._shown.is_doubled(marker):
+        if marker in self._table.doubled.get(state, ()) and not self._shown.is_doubled(marker):
             is_name = state is State.NAME or self._doubles_start()
             return state if is_name else None
         if state is not State.NAME:
@@ -133,7 +119,7 @@ class CallReader:
 
     def find_value(self, text: str) -> int | None:
         """Return where in `text` a value begins, whose marker is missing; None if none does."""
-        if self.opened not in self._key_ends or not self._shown.calls.open:
+        if self.opened not in self._table.key_ends or not self._shown.calls.open:
             return None
         space = skip_space(text, 0)
         if not space:
@@ -221,12 +207,12 @@ class CallReader:
             return
         (before, value, marker), self._unended = self._unended, None
         calls = self._shown.calls
-        if marker not in self._spelled and key == before and value.is_empty:
+        if marker not in self._table.spelled and key == before and value.is_empty:
             calls.drop_mark()
             self._reopened = value
             return
         is_sure = key is not None and calls.schema.member(key).declared and not value.is_empty
-        value.finish(self._breaks[0] - marker.count("\n"))
+        value.finish(self._table.call_spelling.value_breaks - marker.count("\n"))
         calls.end_without_marker()
         if not is_sure:
             calls.malformed("swallowed_markup")
@@ -237,7 +223,8 @@ class CallReader:
         if value is None:
             return
         is_empty = value.is_empty
-        value.finish(sum(self._breaks))
+        spelling = self._table.call_spelling
+        value.finish(spelling.value_breaks + spelling.call_breaks)
         calls.end_without_marker()
         if is_empty:
             calls.malformed("missing_value")
@@ -251,7 +238,7 @@ class CallReader:
         """Note a doubled mark between parameters, or a call without an end of its own."""
         if self._ends_for_call(state, target, marker):
             self._shown.calls.end_without_call_end()
-        is_last = state is State.PARAMETERS and self._has_own_end
+        is_last = state is State.PARAMETERS and self._table.call_spelling.has_end
         self._lacks_end = is_last and target in _ALL_ENDS
         if state is target and state in _MEMBERS and not self._is_half_tag(marker):
             self._shown.calls.drop_mark()
@@ -260,14 +247,18 @@ class CallReader:
 
     def _ends_for_call(self, state: State, target: State | Jump, marker: str) -> bool:
         """Whether a marker comes in place of the call's own end."""
-        if marker in self._ends_none or target is State.NAME:
+        # So does the end of the output.
+        if not marker or marker in self._table.call_starts or target is State.NAME:
             return True
-        is_end = state is State.PARAMETERS and target in CALL_ENDS and bool(self._own_end)
-        return is_end and not self._own_end.startswith(marker)
+        own_end = self._table.call_spelling.own_end
+        is_end = state is State.PARAMETERS and target in CALL_ENDS and bool(own_end)
+        return is_end and not own_end.startswith(marker)
 
     def _is_half_tag(self, marker: str) -> bool:
         """Whether a marker is the first half of a parameter's tag, and not doubled."""
-        return marker != self.opened and self._parameter_start.startswith(marker)
+        return marker != self.opened and self._table.call_spelling.parameter_start.startswith(
+            marker
+        )
 
     # The frame.
 
@@ -354,7 +345,7 @@ class CallReader:
             if not self.start():
                 return False
             self._shown.calls.drop_mark()  # its end is missing
-        if not functions.may_be_name(name, self._frame_words):
+        if not functions.may_be_name(name, self._table.frame_words):
             return False
         self._named = name, match.groupdict().get("id")
         return True
@@ -376,7 +367,7 @@ class CallReader:
 
     def _find_header(self, header: str) -> tuple[re.Match[str] | None, State | Jump]:
         """Return the match of the first pattern that reads a header, with its target."""
-        for pattern, target in self._headers:
+        for pattern, target in self._table.headers:
             if (match := pattern.search(header)) is not None and (
                 "declared" not in pattern.groupindex or match["name"] in self._shown.calls.functions
             ):
@@ -439,15 +430,3 @@ class CallReader:
         name = "" if self._shown.is_guessing else self.collected
         value = self.held_value if self.grammar is None else self.grammar.held
         return hold("unfinished name", name) + hold("unfinished value", value)
-
-
-def _count_breaks(format_: Format) -> tuple[int, int]:
-    """Return how many line breaks end a parameter, around its end marker, and all parameters."""
-    spelling = format_.spelling
-    if spelling is None:
-        return 0, 0
-    ends = [text.rpartition("{value}")[2] for text in spelling.parameters.values()]
-    behind = spelling.call.rpartition("{arguments}")[2]
-    last = len(behind) - len(behind.lstrip("\n"))
-    stripped = len(format_.strip or "")
-    return max((end.count("\n") - stripped for end in ends), default=0), last

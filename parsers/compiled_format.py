@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from .arguments.tool_calls import FindMarkup
+from .call_spelling import CallSpelling, read_spelling
 from .format import (
     CALL_STATES,
     CODE_STATES,
@@ -128,6 +129,11 @@ class CompiledFormat:
     def call_ends(self) -> frozenset[str]:
         """The markers that end a call after its parameters."""
         return frozenset(self.find_call_ends(State.PARAMETERS))
+
+    @cached_property
+    def call_spelling(self) -> CallSpelling:
+        """How calls and parameters end."""
+        return read_spelling(self.grammar)
 
     @cached_property
     def thought_ends(self) -> frozenset[str]:
