@@ -135,20 +135,11 @@ class JsonCallGrammar(ListGrammar):
         if is_value_open := self._state == self._in_value:
             self._value.close()
             self._take_value()
-        self._lack_brace()
-        self._miss_bracket(is_value_open=is_value_open)
+        self._lack_brace(is_value_open=is_value_open)
         if self._state not in (self._start, self._between) and not self._begun:
             self._begin_call()
             if self._begun and self._calls.functions.required(self._calls.name):
                 self._calls.malformed("missing_parameter")
-
-    def _miss_bracket(self, *, is_value_open: bool = False) -> None:
-        """Take a call object that lacks its last bracket: it may be the one in the last string."""
-        if not (self._depth and self._begun and self._value.ends_with("}]")):
-            return
-        self._calls.malformed("invalid_json")
-        if not is_value_open and self._calls.stops_repair is not None:
-            self._calls.arguments("}")  # the arguments are whole: only this shows the doubt
 
     def _start(self, text: str, position: int) -> int:
         """Read up to the first call."""
@@ -249,10 +240,16 @@ class JsonCallGrammar(ListGrammar):
             self._begin_key()
         return position
 
-    def _lack_brace(self) -> None:
-        """Note that the last brace of an open call is missing."""
-        if self._depth and self._begun and isinstance(self._value, TypedJson):
+    def _lack_brace(self, *, is_value_open: bool = False) -> None:
+        """Take an open call without its last brace, which may be the one in the last string."""
+        if not self._depth or not self._begun:
+            return
+        if isinstance(self._value, TypedJson):
             self._value.end_without_bracket()
+        if self._value.ends_with("}]"):
+            self._calls.malformed("invalid_json")
+            if not is_value_open and self._calls.stops_repair is not None:
+                self._calls.arguments("}")  # the arguments are whole: only this shows the doubt
 
     def _begin_key(self) -> None:
         if not self._keys.name_is_key:

@@ -476,3 +476,20 @@ def test_a_complete_call_is_json_even_if_it_is_guessed(name, slips, size):
     assert not malformed(events)
     if ToolCallStarted(0, "f") in events and not is_open(events):
         assert is_json(arguments(events))
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_brace_that_may_be_in_a_string_leaves_the_first_call_of_a_list_open(size: int) -> None:
+    """The quote and the brace after it are swapped; the next call shows that a brace is missing."""
+    output = (
+        '<tool_calls>[{"name": "f", "arguments": {"path": "a}"}, '
+        '{"name": "f", "arguments": {"path": "b"}}]</tool_calls>'
+    )
+    parser = linear_parsers(ParserNames("jamba"), Vocabulary())(
+        ParserRequest(tools=TOOLS, tool_choice="auto"), []
+    )
+    pieces = re.findall(rf"(?s).{{1,{size}}}", output)
+    events = [event for piece in pieces for event in parser.feed(piece)] + parser.finish()
+    started = [event.index for event in events if isinstance(event, ToolCallStarted)]
+    still_open = [event.index for event in events if isinstance(event, ToolCallMalformed)]
+    assert (started, still_open) == ([0, 1], [0])
