@@ -330,7 +330,8 @@ class LinearParser(StreamParser, Reader):
             self._keep_inner_marker(target, own, is_spelled=is_spelled)
         elif target not in TEXT_STATES:
             self._call.declared_only = is_spelled
-            said = getattr(self._lexer.markers[marker], "said", 0)
+            to = self._lexer.markers[marker]
+            said = to.said if isinstance(to, ReuseSuffix) else 0
             shown.leave_text(own, said, ends=target in self._call.outside)
         elif marker in CODE_MARKERS and not CODE_STATES.isdisjoint({state, target}):
             shown.show(own)  # a code block's fence is text, too

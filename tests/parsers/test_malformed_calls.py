@@ -485,11 +485,6 @@ def test_a_brace_that_may_be_in_a_string_leaves_the_first_call_of_a_list_open(si
         '<tool_calls>[{"name": "f", "arguments": {"path": "a}"}, '
         '{"name": "f", "arguments": {"path": "b"}}]</tool_calls>'
     )
-    parser = linear_parsers(ParserNames("jamba"), Vocabulary())(
-        ParserRequest(tools=TOOLS, tool_choice="auto"), []
-    )
-    pieces = re.findall(rf"(?s).{{1,{size}}}", output)
-    events = [event for piece in pieces for event in parser.feed(piece)] + parser.finish()
+    events = parse("jamba", output, size)
     started = [event.index for event in events if isinstance(event, ToolCallStarted)]
-    still_open = [event.index for event in events if isinstance(event, ToolCallMalformed)]
-    assert (started, still_open) == ([0, 1], [0])
+    assert (started, malformed(events)) == ([0, 1], [0])

@@ -22,7 +22,7 @@ from tests.slips.outcome import Class, classify, read_shown
 from tests.slips.slips import TOOLS
 from tests.slips.systems import WRITERS, find_parsers, read
 from tests.slips.test_properties import read_text
-from tests.slips.wellformed import FOREIGN_TAGS, own_tag, own_tags
+from tests.slips.wellformed import FOREIGN_TAGS, draw_near_tag, own_tag, own_tags, without_own_tags
 
 Arguments = dict[str, Any]
 ELSEWHERE = "</body> <parameter=x> </parameter> <arg_value> </invoke> </function> <![CDATA["
@@ -71,22 +71,12 @@ def cut(output: str, size: int, ids: dict[str, int]) -> Iterator[tuple[str, int]
 # Well-formed calls.
 
 
-@st.composite
-def near_tags(draw: st.DrawFn, name: str) -> str:
-    """Draw a piece of a tag, its plural, one with attributes, or with a character changed."""
-    tag = draw(st.sampled_from([*own_tags(name), *FOREIGN_TAGS, *ELSEWHERE.split()]))
-    at = draw(st.integers(0, len(tag) - 1))
-    word = re.search(r"\w+", tag)
-    end = word.end() if word is not None else at
-    return draw(
-        st.sampled_from(
-            [
-                *(tag, tag[:at], tag[at:], tag.upper(), f"{tag[:end]}s{tag[end:]}"),
-                *(f"{tag[:end]} id='1'{tag[end:]}", f"{tag[:at]}x{tag[at + 1 :]}"),
-                tag[:at] + tag[at + 1 :],
-            ]
-        )
-    )
+def near_tags(name: str) -> st.SearchStrategy[str]:
+    """Draw one of the format's tags with a change, or one of another format."""
+    format_ = tool_format(name)
+    assert format_ is not None
+    changed = st.randoms(use_true_random=True).map(lambda draw: draw_near_tag(draw, format_))
+    return changed | st.sampled_from([*own_tags(name), *FOREIGN_TAGS, *ELSEWHERE.split()])
 
 
 @every_family
@@ -98,7 +88,9 @@ def test_a_value_without_a_tag_of_its_format_is_text(
     words = st.sampled_from(["a", " ", "\n", "the parameter", "limit=5"]) | near_tags(family.name)
     value = "".join(data.draw(st.lists(words, min_size=1, max_size=4)))
     value = f"{value}." if data.draw(st.booleans()) else f".{value}"
-    assume(not own_tag(family.name).search(value))
+    format_ = tool_format(family.name)
+    assert format_ is not None
+    value = without_own_tags(value, format_)
     assert family.write is not None
     output = family.write("", [("f", {"text": value})])
     assume(len(own_tag(family.name).findall(output)) == count_tags(family))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.events import Event, join
 from backedge.parsers.format import VALUE_STATES, State
@@ -48,9 +49,11 @@ def draw_output(data: st.DataObject, family: Family, slips: int) -> str:
     return "".join(pieces)
 
 
-def read_text(family: Family, output: str, size: int) -> list[Event]:
+def read_text(
+    family: Family, output: str, size: int, tools: Sequence[JsonObject] = TOOLS
+) -> list[Event]:
     """Return what a client gets if no marker is a token, in pieces of `size` characters."""
-    request = ParserRequest(tools=TOOLS, tool_choice="auto")
+    request = ParserRequest(tools=list(tools), tool_choice="auto")
     parser = linear_parsers(build_names(family), Vocabulary())(request, [])
     pieces = re.findall(rf"(?s).{{1,{size}}}", output)
     return join([event for piece in pieces for event in parser.feed(piece)] + parser.finish())

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import random
-import re
 
 import pytest
-from backedge.parsers.base import ParserRequest
-from backedge.parsers.events import Event, join
-from backedge.parsers.linear_parsers import Vocabulary
-from backedge.parsers.parser_lookup import linear_parsers, tool_format
+from backedge.parsers.parser_lookup import tool_format
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parsers.families.family import Family
 from tests.parsers.fuzzing import fuzz
 from tests.slips.outcome import Class
-from tests.slips.systems import WRITERS, build_names, find_parsers, read
-from tests.slips.wellformed import KINDS, WellFormed, draw_case, judge
+from tests.slips.systems import WRITERS, find_parsers, read
+from tests.slips.test_properties import read_text
+from tests.slips.wellformed import KINDS, draw_case, judge
 
 every_family = pytest.mark.parametrize("family", WRITERS, ids=[family.name for family in WRITERS])
 
 # Most keys with characters of a syntax are none of Python's.
 TRIES = 1000
-
-
-def read_text(family: Family, case: WellFormed, size: int) -> list[Event]:
-    """Return what a client gets if no marker is a token, in pieces of `size` characters."""
-    request = ParserRequest(tools=case.tools, tool_choice="auto")
-    parser = linear_parsers(build_names(family), Vocabulary())(request, [])
-    pieces = re.findall(rf"(?s).{{1,{size}}}", case.output)
-    return join([event for piece in pieces for event in parser.feed(piece)] + parser.finish())
 
 
 @every_family
@@ -46,8 +35,8 @@ def test_a_wellformed_call_passes_unchanged(
     assert family.write is not None
     drawn = (draw_case(draw, family, format_, kind) for _ in range(TRIES))
     case = next(case for case in drawn if case is not None)
-    by_character = read_text(family, case, 1)
+    by_character = read_text(family, case.output, 1, case.tools)
     assert judge(case, by_character, family.write) is Class.RIGHT
-    assert read_text(family, case, size) == by_character
+    assert read_text(family, case.output, size, case.tools) == by_character
     by_token = read(parsers, family, case.output, case.tools)
     assert judge(case, by_token, family.write) is Class.RIGHT
