@@ -50,13 +50,22 @@ def find_schema(declared: ValueSchema, state: State, undeclared: str) -> ValueSc
     return declared if declared.declared else own
 
 
-def begin_value(calls: ToolCallEmitter, format_: Format, state: State, key: str) -> SchemaValue:
+def begin_value(
+    calls: ToolCallEmitter, format_: Format, state: State, key: str, breaks: int = 0
+) -> SchemaValue:
     """Begin the value of the open call's parameter `key`.
 
-    state: VALUE, STRING or JSON.
+    state: VALUE, STRING or JSON. breaks: as `SchemaValue` takes it.
     """
     declared = calls.schema.member(key)
     schema = find_schema(declared, state, format_.undeclared_type)
     calls.member(key)
     quoted = state is State.JSON or format_.quotes_json
-    return SchemaValue(calls.arguments, calls.stops_repair, schema, format_.strip, quoted=quoted)
+    return SchemaValue(
+        calls.arguments,
+        calls.stops_repair,
+        schema,
+        format_.strip,
+        quoted=quoted,
+        breaks=breaks,
+    )

@@ -54,9 +54,9 @@ class CallReader:
         self._lacks_quote = False  # whether its header does
         self._lacks_end = False  # whether the end of all calls ends the call
         self._named: tuple[str, str | None] | None = None  # the name and id, before the call starts
-        # The value that the next key has ended, with its key, and the marker of the next one.
-        self._unended: tuple[str, SchemaValue, str] | None = None
-        self._reopened: SchemaValue | None = None  # the value whose beginning is doubled
+        # The value that the next key has ended, with its state and key, and the next one's marker.
+        self._unended: tuple[State, str, SchemaValue, str] | None = None
+        self._reopened: SchemaValue | None = None  # the value that goes on
         self._value_key = ""
         self.collected = self.opened = ""
         self.unquoted_end = -1
@@ -80,7 +80,10 @@ class CallReader:
         if state in GRAMMAR_STATES:
             self.grammar = build_grammar(state, self._format, calls)
         elif state in VALUE_STATES:
-            self.value = self._reopened or begin_value(calls, self._format, state, self._key)
+            breaks = self._table.call_spelling.most_breaks
+            self.value = self._reopened or begin_value(
+                calls, self._format, state, self._key, breaks
+            )
             if self._lacks_quote:
                 calls.lack_quote('"')
             self._value_key = self._key
@@ -99,8 +102,11 @@ class CallReader:
         After a name it begins a frame again. Whole call objects stand only where no name has begun.
         """
         if marker in self._table.doubled.get(state, ()) and not self._shown.is_doubled(marker):
-            is_name = state is State.NAME or self._doubles_start()
-            return state if is_name else None
+            if state is State.NAME or self._doubles_start():
+                return state
+            if state in VALUE_STATES:  # the start of another value: no text holds the token
+                self._shown.calls.malformed("swallowed_markup")
+            return None
         if state is not State.NAME:
             return target
         if self.collected.strip():
@@ -159,7 +165,7 @@ class CallReader:
     ) -> None:
         """End a value; the next parameter's start does so only once its key is known."""
         if target in _KEYS:
-            self._unended = self._value_key, value, marker
+            self._unended = state, self._value_key, value, marker
             return
         self._end_value(state, value)
         if target is not State.PARAMETERS:
@@ -187,15 +193,9 @@ class CallReader:
         return True
 
     def _end_value(self, state: State, value: SchemaValue) -> None:
-        """End a value. One that the tag says is JSON, and is not, is a string if it may be one."""
+        if state is State.JSON and value.is_text:
+            self._shown.calls.drop_mark()  # its quotes are missing
         value.finish()
-        if state is not State.JSON or not value.is_text:
-            return
-        calls = self._shown.calls
-        if "string" in calls.schema.member(self._value_key).kinds:
-            calls.drop_mark()  # its quotes are missing
-        else:
-            calls.malformed("invalid_json")
 
     def _end_unended(self, key: str | None) -> None:
         """End the value in front of `key`, which has no end of its own.
@@ -205,7 +205,7 @@ class CallReader:
         """
         if self._unended is None:
             return
-        (before, value, marker), self._unended = self._unended, None
+        (_, before, value, marker), self._unended = self._unended, None
         calls = self._shown.calls
         if marker not in self._table.spelled and key == before and value.is_empty:
             calls.drop_mark()
@@ -217,14 +217,28 @@ class CallReader:
         if not is_sure:
             calls.malformed("swallowed_markup")
 
+    def reopen(self, *, ends_key: bool) -> tuple[State, str] | None:
+        """Go on with the value in front of a key, which only a token seemed to end.
+
+        ends_key: the key is whole. It ends the value if it is declared; else it is text of it.
+        Return the value's state, and this text; None if the key stays one.
+        """
+        if self._unended is None or self._unended[3] in self._table.spelled:
+            return None
+        state, before, value, marker = self._unended
+        doubles = self.collected == before and value.is_empty
+        if ends_key and (doubles or self._shown.calls.schema.member(self.collected).declared):
+            return None
+        self._unended, self._reopened, self._key = None, value, before
+        return state, marker + self.collected
+
     def end_value(self) -> None:
         """End the last value, which has no end of its own, in front of the call's end."""
         value, calls = self.value, self._shown.calls
         if value is None:
             return
         is_empty = value.is_empty
-        spelling = self._table.call_spelling
-        value.finish(spelling.value_breaks + spelling.call_breaks)
+        value.finish(self._table.call_spelling.most_breaks)
         calls.end_without_marker()
         if is_empty:
             calls.malformed("missing_value")

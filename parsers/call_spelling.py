@@ -23,9 +23,14 @@ class CallSpelling(NamedTuple):
     value_breaks: int = 0
     call_breaks: int = 0
 
+    @property
+    def most_breaks(self) -> int:
+        """The line breaks in front of a call's end, where the last value has no end."""
+        return self.value_breaks + self.call_breaks
+
 
 def read_spelling(format_: Format) -> CallSpelling:
-    """Return what `format_` says of the ends of its calls; little without a spelling."""
+    """Return how the calls of `format_` end; little is known without a spelling."""
     has_end = State.TOOL_SECTION in format_.states.get(State.PARAMETERS, {}).values()
     spelling = format_.spelling
     if spelling is None:

@@ -81,6 +81,9 @@ class Reader(Protocol):
     def end_value(self) -> None:
         """End a value that has no end of its own."""
 
+    def reopen_value(self) -> bool:
+        """Go on with the value in front of a key, if only a token seemed to end it."""
+
 
 class Lexer:
     """Cuts the output of one choice into the markers of the present state and text.
@@ -346,6 +349,9 @@ class Lexer:
 
     def _read_in_value(self, marker: str, text: str) -> bool:
         """Read a marker token that the state does not have if it may belong to a value."""
+        if self._state is State.KEY and self._reader.reopen_value():
+            self._read_token(marker, text)
+            return True
         if self._state in VALUE_STATES and marker in self._table.call_ends:
             self.flush()
             self.tokens_in_values.add(marker)

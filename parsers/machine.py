@@ -293,7 +293,7 @@ class LinearParser(StreamParser, Reader):
         if self._state is State.HEADER and leads_to is not Jump.BY_HEADER:
             self._end_header()
         state = self._state
-        if state is State.KEY and (kept := self._key.follow(marker, leads_to)) is not None:
+        if state is State.KEY and (kept := self._follow_in_key(marker, leads_to)) is not None:
             return kept
         if leads_to in CALL_STATES and self._thoughts.begin(marker, state):
             return 0
@@ -303,6 +303,12 @@ class LinearParser(StreamParser, Reader):
             self._shown.keep_doubled(marker)
             return 0
         return self._go(marker, target, reused)
+
+    def _follow_in_key(self, marker: str, target: State | Jump) -> int | None:
+        """Read a marker in a key; None if it is to be followed, else as `Reader.follow`."""
+        if self.reopen_value(ends_key=True):
+            return len(marker)  # it is read in the value
+        return self._key.follow(marker, target)
 
     def _go(self, marker: str, target: State | Jump, reused: int) -> int:
         """Go where a marker leads, or reject the call. Return as `follow` does."""
@@ -438,6 +444,15 @@ class LinearParser(StreamParser, Reader):
     def end_value(self) -> None:
         self._call.end_value()
         self.enter(State.PARAMETERS)
+
+    @override
+    def reopen_value(self, *, ends_key: bool = False) -> bool:
+        if (reopened := self._call.reopen(ends_key=ends_key)) is None:
+            return False
+        state, text = reopened
+        self.enter(state)
+        self.take_text(text)
+        return True
 
     def _collect(self, text: str) -> int:
         """Add to a name, key or header; reject the call if it cannot be one."""

@@ -72,6 +72,7 @@ class SchemaValue:
     strip: the white space around the text that is markup: "\n" for one line break on each side,
         "" for none, None for all white space.
     quoted: the format writes strings that look like JSON as JSON strings.
+    breaks: the most that `finish` may be told.
 
     Holds back a word of at most `MAX_WORD` characters, as much white space, text in brackets
     or quotes of at most `MAX_HELD_VALUE`, and what `JsonRepairer` holds back of an object or array.
@@ -85,18 +86,19 @@ class SchemaValue:
         strip: str | None,
         *,
         quoted: bool = False,
+        breaks: int = 0,
     ) -> None:
         self._write = write
         self._malformed = malformed
         self._schema = schema
         self._strip = strip
         self._quoted = quoted
+        self._most_breaks = len(strip or "") + breaks
         self._openings = _find_openings(schema.kinds)
         self._json: JsonRepairer  # of a streaming object or array
         self._held = ""
         self._waiting: list[str] = []  # held-back text in pieces
         self._length = 0  # of `_waiting`, in characters
-        self._is_word = False  # a short text that was a string without quotes
         self._state: Callable[[str], None] = self._open
 
     @property
@@ -112,7 +114,7 @@ class SchemaValue:
     @property
     def is_text(self) -> bool:
         """Whether the text has turned out to be a string without quotes, or too long to tell."""
-        return self._is_word or self._state == self._in_string
+        return self._state == self._in_string
 
     def feed(self, text: str) -> None:
         """Read the next piece of the text."""
@@ -135,9 +137,7 @@ class SchemaValue:
             self._write(escape_json(self._strip_end(held)) + '"')
         elif self._state != self._write:
             text = self._strip_end(held)
-            json = text_to_json(text, self._schema, quoted=self._quoted)
-            self._is_word = json[0] == '"' != text.lstrip(SPACE)[:1]
-            self._write(json)
+            self._write(text_to_json(text, self._schema, quoted=self._quoted))
 
     def _open(self, text: str) -> None:
         if self._strip:
@@ -204,12 +204,12 @@ class SchemaValue:
         self._in_string(text)
 
     def _in_string(self, text: str) -> None:
-        strip = self._strip
         # As `_strip_end`, whose call would be a tenth of a token's cost.
-        shown = text.rstrip(SPACE) if strip is None else text.rstrip("\n")
+        is_any = self._strip is None
+        shown = text.rstrip(SPACE) if is_any else text.rstrip("\n")
         if shown != text:
-            if len(text) - len(shown) > MAX_WORD:
-                shown = text[:-MAX_WORD]
+            most = MAX_WORD if is_any else self._most_breaks
+            shown = text[: max(len(shown), len(text) - most)]
             self._held = text[len(shown) :]
         if shown:
             self._write(escape_json(shown))

@@ -15,6 +15,7 @@ from tests.parsers.families.family import Case, Family, Invocation, Tags, functi
 Writer = Callable[[str, Sequence[Invocation]], str]
 FREE = (function("free"),)
 TEXT = {"text": "hi"}
+SPREADS = "puts the members of such a parameter in its place"
 
 
 def parameter(tag: str, key: str, value: Any) -> str:
@@ -75,10 +76,12 @@ def cases(write: Writer, block: str, tag: str) -> tuple[Case, ...]:
              Outcome(calls=(Call("add", {"a": 3}),))),
         Case("all parameters in one",
              write("", [("write", {"arguments": {"path": "a", "text": "b"}})]),
-             Outcome(calls=(Call("write", {"path": "a", "text": "b"}),))),
+             Outcome(calls=(Call("write", {"arguments": {"path": "a", "text": "b"}}),)),
+             vllm=SPREADS),
         Case("all parameters in one, as a string",
              write("", [("write", {"input": '{"path": "a"}'})]),
-             Outcome(calls=(Call("write", {"path": "a"}),))),
+             Outcome(calls=(Call("write", {"input": '{"path": "a"}'}),)),
+             vllm=SPREADS),
         Case("a parameter that is only named so", write("", [("write", {"input": {"c": 1}})]),
              Outcome(calls=(Call("write", {"input": {"c": 1}}),))),
         Case("no end of the first call",
