@@ -91,7 +91,7 @@ def compile_template(source: str) -> ProcessTemplate:
 def find_variables(chat_template: str) -> frozenset[str]:
     """Return the names of the variables that a template reads without setting them.
 
-    It replaces vLLM's function, so its parameter has the same name.
+    It replaces a function of vLLM and one of transformers: its parameter has the name of theirs.
     """
     return compile_template(chat_template).variables
 

@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast, processing_utils
 from transformers.utils import chat_template_utils
 
 from ..base.errors import SetupError
@@ -31,6 +31,8 @@ def bound_templates() -> None:
         return compile_template(chat_template)
 
     chat_template_utils._compile_jinja_template = open_template  # noqa: SLF001 - no hook
+    # A processor of images asks the compiled template for these.
+    processing_utils._get_template_variables = find_variables  # noqa: SLF001
 
 
 class TemplateTokenizer(Protocol):

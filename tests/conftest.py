@@ -89,10 +89,14 @@ def find_engines(path: Path) -> set[str]:
 def bounded_templates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have transformers compile chat templates with limits until the test ends."""
     from backedge.templates.transformers_tokenizers import bound_templates
+    from transformers import processing_utils
     from transformers.utils import chat_template_utils
 
-    name = "_compile_jinja_template"
-    monkeypatch.setattr(chat_template_utils, name, getattr(chat_template_utils, name))
+    for module, name in (
+        (chat_template_utils, "_compile_jinja_template"),
+        (processing_utils, "_get_template_variables"),
+    ):
+        monkeypatch.setattr(module, name, getattr(module, name))
     bound_templates()
 
 

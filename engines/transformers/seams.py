@@ -48,6 +48,14 @@ FRONTEND = (
         used_in=["templates/transformers_tokenizers.py:bound_templates"],
         since="4.56",
     ),
+    Seam(
+        replaced("transformers.processing_utils:_get_template_variables", "chat_template"),
+        why="a processor of images reads the variables off Jinja's compiled template",
+        without="a prompt with images is rejected",
+        used_in=["templates/transformers_tokenizers.py:bound_templates"],
+        feature="images of batches with transformers",
+        since="5.17",
+    ),
 )
 SEAMS: Seams = {
     "offline": OFFLINE,
