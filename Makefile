@@ -1,9 +1,10 @@
 # make run       starts a frontend and a worker with the example model, and shows a stream
-# make test      runs the tests, a selection of the largest matrices: 35 to 40 minutes on two cores
-# make test-next  runs those of Dynamo 1.7's development wheels, where these can be had; in make test
-# make test-next-all  runs all end-to-end tests there
-# make seams     checks what Backedge relies on in Dynamo and the engines; in make test
-# make test-clients  runs those of OpenAI's, Anthropic's and others' clients; in make test
+# make test      runs the tests, the same examples each time: 12 minutes on two cores
+# make test-more  runs the longer ones, and these three:
+# make test-next  runs those of Dynamo 1.7's development wheels, where these can be had
+# make test-clients  runs those of OpenAI's, Anthropic's and others' clients
+# make seams     checks what Backedge relies on in Dynamo and the engines
+# make test-next-all  runs all end-to-end tests with 1.7
 # make test-slips  prints what becomes of calls that a model wrote with slips, peers beside ours
 # make test-all  runs all cases, and random examples longer
 # make dashboard  draws build/dashboard.png: a fleet under load, watched by a real Prometheus
@@ -32,13 +33,7 @@ ROWS ?= 20000
 KILLS ?= 10
 BACKENDS ?= hf vllm sglang
 
-SUPPORT := tests/worker/test_engine_support.py::test_these_versions_are_supported_and_their_seams_hold
-TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/engines/frontends \
-	$(wildcard tests/engines/*/test_frontend*.py) tests/e2e/test_transcripts.py \
-	tests/e2e/test_stock_arguments.py \
-	tests/e2e/test_sglang.py::test_gives_exactly_the_transcript
-
-.PHONY: run offline test test-all test-next test-next-all seams test-clients test-slips \
+.PHONY: run offline test test-more test-all test-next test-next-all seams test-clients test-slips \
 	dashboard soak test-batch-rows test-batch-kills test-batch-beside test-hostile test-stock-parsers lint docs release-check setup
 
 run:
@@ -50,15 +45,16 @@ offline:
 	@$(RUN_PYTHON) -m tools.offline --engine "$(ENGINE)" --model "$(MODEL)" -- $(ARGS)
 
 test: setup
-	@$(PYTHON) -m pytest --ignore tests/e2e -n 2 --dist loadfile
-	@$(PYTHON) -m pytest tests/e2e -n 2 --dist loadgroup --no-loadscope-reorder
-	@$(MAKE) --no-print-directory test-next
-	@$(MAKE) --no-print-directory -j 2 --output-sync seams test-clients
+	@$(PYTHON) -m tools.run_tests test
+
+test-more: setup
+	@tools/setup 1.7
+	@tools/setup clients
+	@$(PYTHON) -m tools.run_tests more
 
 test-next: setup
 	@tools/setup 1.7
-	@[ ! -d .venv-1.7 ] || .venv-1.7/bin/python -m pytest $(TESTS_NEXT) \
-		-n 2 --dist loadgroup --no-loadscope-reorder
+	@$(PYTHON) -m tools.run_tests next
 
 test-next-all: setup
 	@tools/setup 1.7
@@ -66,14 +62,14 @@ test-next-all: setup
 
 seams: setup
 	@tools/setup 1.7
-	@$(PYTHON) -m tools.seams
+	@$(PYTHON) -m tools.run_tests seams
 
 test-clients: setup
 	@tools/setup clients
-	@[ ! -d .venv-clients ] || .venv-clients/bin/python -m pytest tests/clients
+	@$(PYTHON) -m tools.run_tests clients
 
 test-all:
-	@env -u CI WHOLE_MATRICES=1 FUZZ_EXAMPLES=2000 $(MAKE) test
+	@env WHOLE_MATRICES=1 FUZZ_EXAMPLES=2000 $(MAKE) test test-more
 
 dashboard: setup
 	@$(PYTHON) -m tools.dashboard --out build/dashboard.png
@@ -97,7 +93,7 @@ test-batch-beside: setup
 	@$(PYTHON) -m tests.offline.beside sglang sglang
 
 test-hostile: setup
-	@env -u CI HOSTILE_TIMES=4 $(PYTHON) -m pytest tests/hostile -n 2 --dist load
+	@env HOSTILE_TIMES=4 $(PYTHON) -m pytest tests/hostile -n 2 --dist load
 	@$(PYTHON) -m tests.hostile
 
 test-stock-parsers: setup

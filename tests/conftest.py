@@ -1,7 +1,8 @@
-"""How tests spread over the processes of pytest-xdist."""
+"""How tests spread over the processes of pytest-xdist, and which examples Hypothesis draws."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
@@ -16,6 +17,15 @@ from xdist.scheduler import LoadScopeScheduling
 # The official client builds the classes of its responses when they are first used; two threads that
 # do so at once fail now and then ("BaseModel cannot be instantiated directly").
 os.environ.setdefault("DEFER_PYDANTIC_BUILD", "false")
+
+# The same examples each time, unless a campaign asks for others; no example has a time limit.
+with contextlib.suppress(ImportError):  # the clients' tests have no Hypothesis
+    from hypothesis import settings
+
+    settings.register_profile("fixed", settings.get_profile("ci"))
+    settings.register_profile("random", settings.get_profile("fixed"), derandomize=False)
+    campaigns = {"FUZZ_EXAMPLES", "HOSTILE_TIMES"} & os.environ.keys()
+    settings.load_profile("random" if campaigns else "fixed")
 
 # Modules of tests/e2e that share a stack run in one process. Groups start in this order, those
 # with the most to do first. A module in no group is one of its own.
