@@ -285,16 +285,18 @@ def test_a_model_that_comes_back_has_its_new_files(monkeypatch, tmp_path, flags,
 
 
 def table(models, loop):
-    lines = ["| Conversation | Engine | " + " | ".join(f"`{name}`" for name in CHOICES) + " |"]
-    lines.append("|---" * (2 + len(CHOICES)) + "|")
+    heads = [f"Model of {engine}, tokens" for engine in ENGINES]
+    lines = [f"| {' | '.join(['Conversation', *heads, 'Other ids with'])} |"]
+    lines.append("|---" * (2 + len(ENGINES)) + "|")
     for name, asked in CONVERSATIONS.items():
+        cells, others = [name], []
         for engine in ENGINES:
             own = of_engines_server(engine, asked)
-            cells = []
+            cells.append(str(len(own)))
             for backend in CHOICES:
                 token_ids = prepared(loop, models[engine, backend], asked).preprocessed["token_ids"]
-                cells.append(f"{len(token_ids)}, {'the same' if token_ids == own else 'others'}")
-            lines.append(f"| {name} | {engine} | " + " | ".join(cells) + " |")
+                others += [f"`{backend}`, {engine}"] if token_ids != own else []
+        lines.append(f"| {' | '.join([*cells, '; '.join(others) or '-'])} |")
     return "\n".join(lines)
 
 
