@@ -22,6 +22,8 @@ from .format import (
     Format,
     Jump,
     State,
+    Target,
+    target_state,
 )
 from .held_back import HeldText, hold
 from .shown_text import ShownText
@@ -30,6 +32,8 @@ from .shown_text import ShownText
 _ALL_ENDS = (CALL_ENDS | {State.HEADER}) - {State.TOOL_SECTION}
 _KEYS = frozenset({State.KEY, State.HEADER})
 _MEMBERS = frozenset({State.PARAMETERS, State.KEY})
+# What may be left of a header's own marker.
+_DAMAGED_MARKER = re.compile(r"[<|]\S*")
 
 
 class CallReader:
@@ -388,15 +392,21 @@ class CallReader:
                 return match, target
         return None, State.TOOL_SECTION
 
-    def unended_message(self, more: str = "") -> tuple[State, str] | None:
+    def unended_message(self, more: str, to: Target) -> tuple[State, str] | None:
         """Return the state and text of the message that a header holds, if it holds one.
 
         more: what was not collected, of which as much is read as a header may have.
+        to: the target of the marker after it. The header's own marker ends no message; in front of
+            JSON or parameters, which are read again, stands that marker in a damaged form.
         """
+        if to is Jump.BY_HEADER:
+            return None
         header = (self.collected + more)[:MAX_MARKUP].lstrip()
         match, state = self._find_header(header)
         text = match.groupdict().get("text") if match is not None else None
         if not text or not isinstance(state, State):
+            return None
+        if target_state(to) is Jump.BY_HEADER and _DAMAGED_MARKER.fullmatch(text):
             return None
         return state if state in TEXT_STATES else State.CONTENT, text
 

@@ -88,6 +88,7 @@ from .format import (
     Jump,
     ReuseSuffix,
     State,
+    Target,
 )
 from .grammar_reader import GrammarReader
 from .held_back import HeldText
@@ -290,8 +291,8 @@ class LinearParser(StreamParser, Reader):
     def follow(self, marker: str) -> int:
         to = self._lexer.markers[marker]
         leads_to, reused = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
-        if self._state is State.HEADER and leads_to is not Jump.BY_HEADER:
-            self._end_header()
+        if self._state is State.HEADER and self._end_header(to=to):
+            return self.follow(marker) if marker in self._lexer.markers else len(marker)
         state = self._state
         if state is State.KEY and (kept := self._follow_in_key(marker, leads_to)) is not None:
             return kept
@@ -353,12 +354,12 @@ class LinearParser(StreamParser, Reader):
         elif is_spelled or not ends or not shown.has_words:
             shown.keep_marker(own, may_open=is_spelled and not ends)
 
-    def _end_header(self, more: str = "", *, cut: bool = False) -> bool:
+    def _end_header(self, more: str = "", *, to: Target = State.CONTENT, cut: bool = False) -> bool:
         """Show the message that the header holds, whose own marker is missing; False if none.
 
-        more: as for `unended_message`. cut: the output ends here, perhaps within the header.
+        more, to: as for `unended_message`. cut: the output ends here, perhaps within the header.
         """
-        message = self._call.unended_message(more)
+        message = self._call.unended_message(more, to)
         if message is None or (cut and len(message[1].split()) < 2):  # noqa: PLR2004 - words
             return False
         state, text = message

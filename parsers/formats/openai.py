@@ -22,17 +22,22 @@ _SWAPPED: dict[str, Target] = {
 # The server's own tools, which are functions only if the request declares them.
 _OWN_TOOL = r"(?:python|browser|container)(?![\w\-])[^\s<]*"
 _NO_FUNCTION = rf"(?:assistant(?![\w\-])|{_OWN_TOOL})"
-# In front of a recipient; and what follows it. Text after that is a message without its marker, and
-# no call; but a recipient without any marker may be an answer's first words.
-BEFORE_RECIPIENT = r"(?P<first>\A)?\bto="
+_MARKER = r"<\|(?:channel|constrain)\|>"
+# A header's words; and what else it holds, which is a message whose own marker is missing, or
+# damaged.
+_HEAD = rf"\A(?:[^<|]|{_MARKER})*?"
+_TEXT = rf"(?!{_MARKER})(?P<text>\S.*)"
+# In front of a recipient; and what follows it. A message after that is no call; but a recipient
+# without a channel may be an answer's first words.
+BEFORE_RECIPIENT = rf"{_HEAD}(?P<first>\A(?!.*<\|channel\|>))?\bto="
 AFTER_RECIPIENT = (
     r"(?:<\|channel\|>\s*+\w*+)?\s*+(?:<\|constrain\|>)?\s*+[\w/.+\-]*+"
-    r"(?(first)|\s*+(?P<text>[^\s<].*)?)"
+    rf"(?(first)|\s*+(?:{_TEXT})?)"
 )
-# A channel's name, and what else a header holds; text after it is a message without its marker.
+# A channel's name, and what else its header holds.
 _CHANNEL = (
     r"(?:\A|<\|channel\|>)\s*{}(?:\s+to=assistant(?![\w\-]))?(?:\s*<\|constrain\|>\w+)?"
-    r"\s*+(?!to=|<)(?P<text>.+)?"
+    rf"(?:(?!\s+to=)\s*+{_TEXT})?"
 )
 
 OPENAI = Format(
@@ -62,7 +67,7 @@ OPENAI = Format(
     },
     aliases=("harmony", "gpt-oss", "gpt_oss", "openai_gptoss"),
     headers=(
-        (re.compile(rf"\bto=(?P<declared>)(?P<name>{_OWN_TOOL})"), State.ARGUMENTS),
+        (re.compile(rf"{_HEAD}\bto=(?P<declared>)(?P<name>{_OWN_TOOL})"), State.ARGUMENTS),
         (
             re.compile(
                 rf"{BEFORE_RECIPIENT}(?!{_NO_FUNCTION})(?:functions\.)?(?P<name>[^\s<]++)"
@@ -72,14 +77,15 @@ OPENAI = Format(
             State.ARGUMENTS,
         ),
         (re.compile(_CHANNEL.format("analysis"), re.DOTALL), State.REASONING),
-        (re.compile("analysis"), State.REASONING),
-        (re.compile(rf"\bto=(?P<name>{_OWN_TOOL})"), State.IGNORED),
+        (re.compile(rf"analysis(?:(?!\s+to=)\s*+{_TEXT})?", re.DOTALL), State.REASONING),
+        (re.compile(rf"{_HEAD}\bto=(?P<name>{_OWN_TOOL})"), State.IGNORED),
         # The answer, to any recipient.
         (re.compile(_CHANNEL.format("final"), re.DOTALL), State.CONTENT),
-        (re.compile(r"\bto=assistant(?![\w\-])"), State.IGNORED),
+        (re.compile(rf"{_HEAD}\bto=assistant(?![\w\-])"), State.IGNORED),
         (re.compile(_CHANNEL.format("commentary"), re.DOTALL), State.CONTENT),
         (re.compile(r"\A(?:assistant)?\Z"), State.START),
-        (re.compile(""), State.CONTENT),
+        # No channel, or one that is not known: a message begins with the first mark.
+        (re.compile(rf"\A(?:[^<|]|{_MARKER})*+(?:{_TEXT})?", re.DOTALL), State.CONTENT),
     ),
     separator="\n",
     source="openai/harmony docs/format.md; vllm 0.31 parser/harmony.py",
