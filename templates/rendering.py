@@ -334,5 +334,5 @@ def _call_in_seat(seat: float, function: Callable[[], R]) -> R:
 def _encode(variables: JsonObject) -> bytes:
     try:
         return msgspec.msgpack.encode(variables)
-    except (TypeError, OverflowError, RecursionError) as error:
+    except (TypeError, OverflowError, RecursionError, UnicodeEncodeError) as error:
         raise jinja2.TemplateError(f"its variables must be JSON: {error}") from error

@@ -96,9 +96,10 @@ def test_a_cached_template_is_asked_once_for_its_variables() -> None:
     assert compile_template(source) is compile_template(source)
 
 
-def test_variables_that_are_no_json_are_refused(opened: Any) -> None:
+@pytest.mark.parametrize("value", [object(), 1 << 70, "\ud800"], ids=["object", "long", "half"])
+def test_variables_that_are_no_json_are_refused(opened: Any, value: object) -> None:
     with pytest.raises(jinja2.TemplateError, match="must be JSON"):
-        opened("{{ value }}").render({"value": object()})
+        opened("{{ value }}").render({"value": value})
 
 
 def test_a_text_that_is_too_long_for_a_prompt_is_not_sent(opened: Any) -> None:
