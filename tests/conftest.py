@@ -27,6 +27,30 @@ with contextlib.suppress(ImportError):  # the clients' tests have no Hypothesis
     campaigns = {"FUZZ_EXAMPLES", "HOSTILE_TIMES"} & os.environ.keys()
     settings.load_profile("random" if campaigns else "fixed")
 
+# Left to `make test-more`: all that takes over half a minute of a core, by the beginnings of ids.
+MORE = (
+    "tests/conformance/",
+    "tests/engines/frontends/test_seams.py",
+    "tests/engines/parsers/test_sglang_scenarios.py",
+    "tests/engines/sglang/test_parsers.py::TestSamples",
+    "tests/engines/test_seams.py",
+    "tests/engines/vllm/test_parsers.py::TestSamples",
+    "tests/hostile/",
+    "tests/parsers/test_families.py::test_any_cut",
+    "tests/parsers/test_families.py::test_truncated_anywhere",
+    "tests/parsers/test_families_vllm.py",
+    "tests/parsers/test_frames_of_calls.py",
+    "tests/parsers/test_fuzz.py",
+    "tests/parsers/test_generated.py",
+    "tests/parsers/test_linear_cost.py",
+    "tests/parsers/test_linear_samples.py",
+    "tests/parsers/test_pitfalls.py::test_pitfall_at_random_cuts",
+    "tests/parsers/test_structural_tag.py",
+    "tests/parsers/test_tags.py::test_a_value_without_a_tag_of_its_format_is_text",
+    "tests/slips/",
+    "tests/tokenization/detokenizer/test_base.py",
+)
+
 # Modules of tests/e2e that share a stack run in one process. Groups start in this order, those
 # with the most to do first. A module in no group is one of its own.
 GROUPS = {
@@ -126,6 +150,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if item.nodeid.startswith(MORE):
+            item.add_marker("more")
         if item.path.parent == ROOT:
             item.add_marker("house")
         if "e2e" in item.path.parts:

@@ -61,12 +61,21 @@ def missing_files(names: list[str]) -> list[str]:
     return [name for name in names if is_missing(name) and not Path(name).name.startswith("my_")]
 
 
+@cache
+def top_folders() -> tuple[str, ...]:
+    return tuple(folder for folder in tracked() if re.fullmatch(r"[^/]+/", folder))
+
+
+@cache
+def bare_names() -> frozenset[str]:
+    return frozenset({Path(path).name for path in tracked()} | MODEL_FILES)
+
+
 def is_missing(name: str) -> bool:
-    tops = tuple(folder for folder in tracked() if re.fullmatch(r"[^/]+/", folder))
-    if name.startswith(tops):
-        return bool(re.fullmatch(r"[\w./-]+", name)) and not {name, f"{name}/"} & tracked()
-    bare = {Path(path).name for path in tracked()} | MODEL_FILES
-    return bool(re.fullmatch(rf"[\w.-]+\.{ENDINGS}", name)) and name not in bare
+    if name.startswith(top_folders()):
+        is_path = re.fullmatch(r"[\w./-]+", name) is not None
+        return is_path and name not in tracked() and f"{name}/" not in tracked()
+    return bool(re.fullmatch(rf"[\w.-]+\.{ENDINGS}", name)) and name not in bare_names()
 
 
 def is_module(name: str) -> bool:
