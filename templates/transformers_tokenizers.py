@@ -31,8 +31,7 @@ def bound_templates() -> None:
         return compile_template(chat_template)
 
     chat_template_utils._compile_jinja_template = open_template  # noqa: SLF001 - no hook
-    # A processor of images asks the compiled template for these.
-    processing_utils._get_template_variables = find_variables  # noqa: SLF001
+    processing_utils._get_template_variables = find_variables  # noqa: SLF001 - it asks Jinja's
 
 
 class TemplateTokenizer(Protocol):
