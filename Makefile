@@ -14,6 +14,7 @@
 # make test-batch-rows  damages rows of batches for each back end, ROWS (20,000) each, some hours
 # make test-batch-kills  kills batches, KILLS (10) times for each of BACKENDS (hf vllm sglang)
 # make test-batch-beside  asks servers and generates as rows: all examples, with every option
+# make test-random  runs the properties of parsers with EXAMPLES (300) random examples each, hours
 # make test-hostile  runs all of tests/hostile: requests, output, rogue peers, faults of the pool
 # make docs      builds the pages of docs/ as a site, in build/site
 # make release-check  builds wheel and sdist, and installs them in environments of their own
@@ -111,3 +112,10 @@ lint: setup
 
 setup:
 	@tools/setup
+
+# Without CI hypothesis draws other examples each time; a failure prints the seed to run it again.
+.PHONY: test-random
+EXAMPLES ?= 300
+test-random: setup
+	@env -u CI FUZZ_EXAMPLES=$(EXAMPLES) $(PYTHON) -m pytest -n 2 \
+		$$(grep -rl --include='test_*.py' 'tests.parsers.fuzzing import' tests)

@@ -32,7 +32,7 @@ from .shown_text import ShownText
 _ALL_ENDS = (CALL_ENDS | {State.HEADER}) - {State.TOOL_SECTION}
 _KEYS = frozenset({State.KEY, State.HEADER})
 _MEMBERS = frozenset({State.PARAMETERS, State.KEY})
-# The rest of a header's own marker that was damaged.
+# A header's own marker after damage.
 _DAMAGED_MARKER = re.compile(r"[<|]\S*")
 
 

@@ -89,6 +89,7 @@ from .format import (
     ReuseSuffix,
     State,
     Target,
+    target_state,
 )
 from .grammar_reader import GrammarReader
 from .held_back import HeldText
@@ -291,10 +292,8 @@ class LinearParser(StreamParser, Reader):
     def follow(self, marker: str) -> int:
         to = self._lexer.markers[marker]
         leads_to, reused = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
-        if self._state is State.HEADER and self._end_header(to=to):
-            return self.follow(marker) if marker in self._lexer.markers else len(marker)
         state = self._state
-        if state is State.KEY and (kept := self._follow_in_key(marker, leads_to)) is not None:
+        if state in COLLECTED_STATES and (kept := self._follow_collected(marker, to)) is not None:
             return kept
         if leads_to in CALL_STATES and self._thoughts.begin(marker, state):
             return 0
@@ -305,11 +304,15 @@ class LinearParser(StreamParser, Reader):
             return 0
         return self._go(marker, target, reused)
 
-    def _follow_in_key(self, marker: str, target: State | Jump) -> int | None:
-        """Read a marker in a key; None if it is to be followed, else as `Reader.follow`."""
+    def _follow_collected(self, marker: str, to: Target) -> int | None:
+        """Read a marker in a key or header; None if it is to be followed, else as `follow`."""
+        if self._state is State.HEADER and self._end_header(to=to):
+            return self.follow(marker) if marker in self._lexer.markers else len(marker)
+        if self._state is not State.KEY:
+            return None
         if self.reopen_value(ends_key=True):
             return len(marker)  # it is read in the value
-        return self._key.follow(marker, target)
+        return self._key.follow(marker, target_state(to))
 
     def _go(self, marker: str, target: State | Jump, reused: int) -> int:
         """Go where a marker leads, or reject the call. Return as `follow` does."""
