@@ -22,7 +22,7 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = [1 if char in b"[{" else -1 for char in range(256)]
 
-Text = TypeVar("Text", str, bytes)
+Text = TypeVar("Text", bound=str | bytes)
 
 
 class NestingError(msgspec.DecodeError, ValueError):
