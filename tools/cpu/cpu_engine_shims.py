@@ -5,12 +5,15 @@ torchvision's wheels are CUDA builds: beside a CPU build of torch, their library
 their import fails because two operators have no schema. Declaring these suffices; the operators are
 never called. Beside torch's CUDA build the library loads and declares them itself.
 
+vLLM's CPU build needs libnuma, which set-up puts beside this module where the machine has none.
+
 vLLM's engine waits for work in a loop around sched_yield. If there are fewer cores than processes,
 that starves the others while the engine works: Linux 6.18 charges a yield to the whole scheduling
 group, and a frontend was seen waiting for 3 of 3 seconds. A sleep of 0 s really yields.
 """
 
 import contextlib
+import ctypes
 import importlib.abc
 import importlib.machinery
 import os
@@ -27,21 +30,27 @@ SCHEMAS = (
 libraries: list[object] = []  # a torch.library.Library forgets its operators when collected
 
 
-class TorchvisionFinder(importlib.abc.MetaPathFinder):
-    """Declares the operators just before the first import of torchvision.
+class FirstImports(importlib.abc.MetaPathFinder):
+    """Prepares modules just before their first import.
 
-    A finder, so that a Python process that never imports torchvision does not
-    pay for the import of torch.
+    A finder, so that a Python process that never imports one does not pay for it.
     """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Declare the operators; always let the other finders find the module."""
-        if fullname == "torchvision":
-            sys.meta_path.remove(self)
-            declare_missing(path)
+        """Prepare the module once; always let the other finders find it."""
+        if (prepare := PREPARE.pop(fullname, None)) is not None:
+            prepare(path)
         return None
+
+
+def load_libnuma(_path: Sequence[str] | None) -> None:
+    """Load the library that vLLM's build needs and few machines have, if it is beside a module."""
+    for folder in sys.path:
+        library = Path(folder, "libnuma.so.1")
+        if library.is_file():
+            ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
 
 
 def declare_missing(path: Sequence[str] | None) -> None:
@@ -60,5 +69,6 @@ def declare_missing(path: Sequence[str] | None) -> None:
         libraries.append(declared)
 
 
-sys.meta_path.insert(0, TorchvisionFinder())
+PREPARE = {"torchvision": declare_missing, "vllm": load_libnuma}
+sys.meta_path.insert(0, FirstImports())
 os.sched_yield = lambda: time.sleep(0)
