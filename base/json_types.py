@@ -1,14 +1,58 @@
-"""Decoded JSON: a name for objects, a check of nesting, and JSON in strings."""
+"""Decoded JSON: a name for objects, how deep it may be nested, and JSON in strings.
+
+Decoders call themselves for each level, so Python's recursion limit would decide what is JSON: some
+900 levels with Python 3.11, 10,000 with 3.13. `check_nesting` decides it before a decoder runs.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any, TypeAlias
+import re
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from .limits import MAX_JSON_NESTING
+import msgspec
+
+from .limits import MAX_DECODED_NESTING, MAX_JSON_NESTING
 
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object as `json` and msgspec decode it: an OpenAI message, a tool, a JSON schema."""
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = [1 if char in b"[{" else -1 for char in range(256)]
+
+Text = TypeVar("Text", bound=str | bytes)
+
+
+class NestingError(msgspec.DecodeError, ValueError):
+    """JSON is nested too deeply. A subclass of what `json` and msgspec raise for other text."""
+
+
+class Nesting(NamedTuple):
+    """Brackets of a JSON text that are open: the most at once, and at its end."""
+
+    deepest: int
+    open: int
+
+
+def measure_nesting(text: str | bytes) -> Nesting:
+    """Count the brackets outside of strings; linear in the text, which need not be JSON."""
+    encoded = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    brackets = _STRING.sub(b"", encoded).translate(None, _NO_BRACKETS)
+    opened = sum(map(brackets.count, b"[{"))
+    deepest = max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
+    return Nesting(deepest, 2 * opened - len(brackets))
+
+
+def check_nesting(text: Text, levels: int = MAX_DECODED_NESTING) -> Text:
+    """Return `text`, for a decoder. Raises `NestingError` for more than `levels` levels."""
+    marks: tuple[Any, Any] = ("[", "{") if isinstance(text, str) else (b"[", b"{")
+    # Two counts are much cheaper than a look at each bracket.
+    may_be_deep = len(text) > levels and sum(map(text.count, marks)) > levels
+    if may_be_deep and measure_nesting(text).deepest > levels:
+        raise NestingError(f"it is nested more than {levels} levels deep")
+    return text
 
 
 def is_deeper(value: object, levels: int) -> bool:
@@ -31,11 +75,4 @@ def decode_json(text: str) -> object:
 
     Raises ValueError for other text and for deep nesting.
     """
-    try:
-        value = json.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    # Counting brackets is much cheaper than visiting each value.
-    if text.count("[") + text.count("{") > MAX_JSON_NESTING and is_deeper(value, MAX_JSON_NESTING):
-        raise ValueError(f"it is nested more than {MAX_JSON_NESTING} levels deep")
-    return value
+    return json.loads(check_nesting(text, MAX_JSON_NESTING))

@@ -46,6 +46,10 @@ MAX_SEARCHED_ARGUMENTS = 1 << 20
 MAX_UNDECIDED_BRACKET = 1 << 16
 """characters: a bracket in Python's syntax that may enclose a value, a list or an object
 | it is a list"""
+# Python 3.11 decodes some 900 levels less those of its stack; later versions, thousands.
+MAX_DECODED_NESTING = 512
+"""levels: nesting of JSON in an output, in a file or of another program
+| a parameter's text is a string, arguments are not searched for markup, a file is refused"""
 MAX_BEGINNING = 1024
 """characters: text before the first argument of a Python call | the call is text"""
 # The longest name in `\N{...}`; Unicode's own are shorter.

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from ..base.errors import SetupError, shorten
+from ..base.json_types import check_nesting
 from ..base.limits import ANSWER_SILENCE_S, ANSWER_TIMEOUT_S, MAX_ANSWER_BYTES
 from ..base.time_limit import CallTimeoutError, call_within
 
@@ -92,6 +93,6 @@ def _read(url: str, body: bytes | None) -> Answer:
 def decode_json(kind: type[T], text: bytes | str, source: str) -> T:
     """Return JSON that another program wrote. Raises `SetupError`, which names the source."""
     try:
-        return msgspec.json.decode(text, type=kind)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return msgspec.json.decode(check_nesting(text), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SetupError(f"{source} cannot be read: {shorten(str(error))}") from error

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
-from ..base.json_types import JsonObject
+from ..base.json_types import JsonObject, check_nesting
 from ..base.terminal import format_json, print_json, print_text
 from ..parsers import events as kinds
 from ..parsers.api import stream_parser
@@ -136,7 +136,7 @@ def declare_words(text: str) -> Sequence[JsonObject]:
 def read_tools(path: Path) -> Sequence[JsonObject]:
     """Read the tools in a file. Raises `SetupError`."""
     try:
-        tools = msgspec.json.decode(path.read_bytes(), type=list[JsonObject])
+        tools = msgspec.json.decode(check_nesting(path.read_bytes()), type=list[JsonObject])
     except OSError as error:
         raise SetupError(
             f"--tools {path} cannot be read ({error.strerror}); name a JSON file."

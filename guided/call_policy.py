@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from ..base.errors import RequestError
-from ..base.json_types import JsonObject
+from ..base.json_types import JsonObject, check_nesting
 from ..parsers.argument_grammar import exactly, json_value
 from ..parsers.base import ParserNames
 from ..parsers.format import Format, State
@@ -398,7 +398,7 @@ _KINDS = frozenset({"json", "regex", "grammar", "choice", "structural_tag"})
 
 def read_schema(schema: object) -> object:
     """Return a schema, given as JSON or text, as JSON; {} for true, which accepts everything."""
-    read = msgspec.json.decode(schema) if isinstance(schema, str) else schema
+    read = msgspec.json.decode(check_nesting(schema)) if isinstance(schema, str) else schema
     return {} if read is True else read
 
 

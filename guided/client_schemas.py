@@ -289,20 +289,22 @@ def _is_pattern(value: object) -> bool:
     # characters, and finds only one fault more.
     try:
         return not _has_uneven_look_behind(_parser.parse(value))
-    except (re.error, RecursionError, OverflowError):
+    except (re.error, OverflowError):
         return False
 
 
-def _has_uneven_look_behind(node: object) -> bool:
+def _has_uneven_look_behind(pattern: object) -> bool:
     """Whether a parsed expression asserts earlier text of no fixed length: invalid in `re`."""
-    match node:
-        case (operator, (-1, behind)) if str(operator).startswith("ASSERT"):
-            least, most = _parser.SubPattern.getwidth(behind)
-            if least != most:
-                return True
-    return isinstance(node, tuple | list | _parser.SubPattern) and any(
-        map(_has_uneven_look_behind, node)
-    )
+    waiting = [pattern]
+    while waiting:
+        match node := waiting.pop():
+            case (operator, (-1, behind)) if str(operator).startswith("ASSERT"):
+                least, most = _parser.SubPattern.getwidth(behind)
+                if least != most:
+                    return True
+        if isinstance(node, tuple | list | _parser.SubPattern):
+            waiting.extend(node)
+    return False
 
 
 def _are_patterns(value: object) -> bool:

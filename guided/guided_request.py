@@ -17,7 +17,7 @@ import msgspec
 
 from ..base import limits
 from ..base.errors import RequestError, show
-from ..base.json_types import JsonObject, is_deeper
+from ..base.json_types import JsonObject, check_nesting, is_deeper
 from ..parsers.base import forces_call
 from .client_schemas import SchemaFault, find_fault, find_pattern_fault, find_tool_fault
 
@@ -255,12 +255,9 @@ def check_schemas(
 
 def _measure(field: str, schema: object) -> int:
     """Return the size of a schema's text in bytes. Raises `RequestError` if it is too large."""
-    try:
-        size = len(msgspec.json.encode(schema))
-    except RecursionError:
-        raise RequestError.wrong(
-            field, schema, f"at most {limits.MAX_SCHEMA_DEPTH} levels deep"
-        ) from None
+    if is_deeper(schema, limits.MAX_SCHEMA_DEPTH):
+        raise RequestError.wrong(field, schema, f"at most {limits.MAX_SCHEMA_DEPTH} levels deep")
+    size = len(msgspec.json.encode(schema))
     if size > limits.MAX_SCHEMA_BYTES:
         raise RequestError.too_many(field, size, "bytes", limits.MAX_SCHEMA_BYTES)
     return size
@@ -291,8 +288,8 @@ def _decode_guided_json(guided_json: object) -> object:
             size = len(guided_json)
             raise RequestError.too_many("guided_json", size, "characters", limits.MAX_SCHEMA_BYTES)
         try:
-            schema = msgspec.json.decode(guided_json)
-        except (msgspec.DecodeError, RecursionError):
+            schema = msgspec.json.decode(check_nesting(guided_json))
+        except msgspec.DecodeError:
             schema = guided_json
     if not isinstance(schema, dict | bool):
         raise RequestError.wrong("guided_json", guided_json, "a JSON Schema, or the text of one")
@@ -301,12 +298,7 @@ def _decode_guided_json(guided_json: object) -> object:
 
 def _check_structural_tag(request: GuidedRequest) -> None:
     if request.response_format is not None and request.response_format.type == "structural_tag":
-        raw = request.raw["response_format"]
-        _measure("response_format", raw)
-        if is_deeper(raw, limits.MAX_SCHEMA_DEPTH):
-            raise RequestError.wrong(
-                "response_format", raw, f"at most {limits.MAX_SCHEMA_DEPTH} levels deep"
-            )
+        _measure("response_format", request.raw["response_format"])
 
 
 def _check_text(field: str, text: object) -> None:

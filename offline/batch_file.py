@@ -26,7 +26,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from ..base.errors import SetupError
-from ..base.json_types import JsonObject
+from ..base.json_types import JsonObject, NestingError, check_nesting
 from ..base.limits import MAX_BATCH_LINE
 from .contracts import RequestKind
 
@@ -337,11 +337,11 @@ def _decode_line(path: Path, line: Line) -> JsonObject:
     """Return the JSON object in a line. Raises `InputError` with the fault's position."""
     position = 0
     try:
-        return _decode_row(line.text)
+        return _decode_row(check_nesting(line.text))
     except UnicodeDecodeError:
         position, reason = _find_foreign_byte(line.text)
-    except RecursionError:
-        reason = "the line is nested too deeply."
+    except NestingError as error:
+        reason = f"{error}."
     except msgspec.ValidationError as error:
         reason = f"{error}."
     except msgspec.DecodeError as error:
@@ -361,8 +361,6 @@ def _find_malformed(text: bytes, error: msgspec.DecodeError) -> tuple[int, str]:
         return len(exact.doc[: exact.pos].encode()), f"not JSON: {exact.msg}."
     except UnicodeDecodeError:
         return _find_foreign_byte(text)
-    except RecursionError:
-        pass
     found = _POSITION.search(str(error))
     return int(found[1]) if found else len(text), f"{_POSITION.sub('', str(error))}."
 

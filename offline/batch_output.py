@@ -27,7 +27,7 @@ from typing import Self
 import msgspec
 
 from ..base.errors import BackedgeError, SetupError, shorten
-from ..base.json_types import JsonObject
+from ..base.json_types import JsonObject, check_nesting
 from ..recording.writer import write_all
 from .batch_file import RESPONSE, Extent, InputScan, LineSet
 from .results import GeneratedChoice, GenerationResult, ParsedMessage, RowError
@@ -73,8 +73,8 @@ _decode_written = msgspec.json.Decoder(_Written).decode
 def _read_answer(text: bytes) -> tuple[int | None, bool]:
     """Return the line of an answer's row, None if it is no answer, and whether the row failed."""
     try:
-        written = _decode_written(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        written = _decode_written(check_nesting(text))
+    except (msgspec.DecodeError, UnicodeDecodeError):
         written = _Written()
     response = written.response or _Response()
     line = str(response.id or written.id).removeprefix(ID_PREFIX)
@@ -251,7 +251,7 @@ class BatchOutput:
         if self.record_path.exists():
             try:
                 content = self.record_path.read_bytes()
-                self.record = msgspec.json.decode(content, type=RunRecord)
+                self.record = msgspec.json.decode(check_nesting(content), type=RunRecord)
             except (OSError, msgspec.DecodeError) as error:
                 raise SetupError(f"{self.record_path} cannot be read: {error}.") from error
         elif self._descriptor is not None and os.fstat(self._descriptor).st_size:

@@ -13,7 +13,7 @@ import msgspec
 from typing_extensions import override
 
 from ..base.errors import SetupError
-from ..base.json_types import JsonObject
+from ..base.json_types import JsonObject, check_nesting
 from ..parsers.api import native_names
 from ..parsers.base import ParserNames
 from ..templates.auto_parsers import resolve_auto
@@ -187,8 +187,8 @@ def parse_pair(text: str) -> tuple[str, object]:
     if not name or not mark:
         raise click.BadParameter(f"{text!r} is not NAME=VALUE")
     try:
-        return name, msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError):
+        return name, msgspec.json.decode(check_nesting(value))
+    except msgspec.DecodeError:
         return name, value
 
 

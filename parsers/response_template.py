@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError, show
-from ..base.json_types import JsonObject
+from ..base.json_types import JsonObject, check_nesting
 from ..base.limits import MAX_DESCRIBED_MARKER, MAX_DESCRIBED_MARKERS, MAX_DESCRIPTION_BYTES
 from .arguments.json_calls import CallKeys
 from .base import ParserNames
@@ -85,7 +85,7 @@ def name_description(description: object) -> str:
     """
     try:
         text = msgspec.json.encode(description, order="sorted").decode()
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise SetupError(f"the model's `response_template` cannot be used: {error}.") from error
     if len(text) > MAX_DESCRIPTION_BYTES:
         raise SetupError(
@@ -151,7 +151,7 @@ def reasoning_part(name: str) -> str | None:
     With it, a frontend knows whether a prompt has opened the reasoning, and a grammar lets it pass,
     also where only transformers' own parser reads the calls.
     """
-    description = msgspec.json.decode(read_text(name))
+    description = msgspec.json.decode(check_nesting(read_text(name)))
     for kept in (REASONING_FIELDS | {CONTENT}, REASONING_FIELDS):
         fields = {field: part for field, part in description["fields"].items() if field in kept}
         part = name_description({**description, "fields": fields})
@@ -171,8 +171,8 @@ def read_fields(name: str) -> dict[str, Field]:
     if len(text := read_text(name)) > MAX_DESCRIPTION_BYTES:
         raise SetupError(f"a description has more than {MAX_DESCRIPTION_BYTES} bytes.")
     try:
-        description = msgspec.json.decode(text, type=Description)
-    except (msgspec.DecodeError, RecursionError) as error:
+        description = msgspec.json.decode(check_nesting(text), type=Description)
+    except msgspec.DecodeError as error:
         raise SetupError(f"the model's `response_template` cannot be used: {error}.") from error
     if description.version != 1:
         raise SetupError(

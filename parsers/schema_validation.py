@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from operator import ge, gt, le, lt
 
 from ..base.limits import MAX_CHECKED_DEPTH, MAX_CHECKS, MAX_COMPARED
@@ -26,10 +27,7 @@ def accepts(schema: ValueSchema, value: object) -> bool:
 
     value: decoded from JSON.
     """
-    try:
-        return _Validation().accepts(schema, value)
-    except RecursionError:
-        return True  # literal and value are nested too deeply to compare
+    return _Validation().accepts(schema, value)
 
 
 class _Validation:
@@ -109,12 +107,14 @@ def _is_within_limits(limits: Mapping[str, float], kind: str, value: object) -> 
     return all(compare[word](size, limit) for word, limit in limits.items() if word in compare)
 
 
-def _equals(value: object, literal: object) -> bool:
-    """Whether two JSON values are equal; 1 is 1.0, but not true."""
+def _equals(value: object, literal: object, levels: int = MAX_CHECKED_DEPTH) -> bool:
+    """Whether two JSON values are equal in so many levels; 1 is 1.0, but not true."""
+    if not levels:
+        return True
     if isinstance(value, dict) and isinstance(literal, dict):
         return value.keys() == literal.keys() and all(
-            _equals(value[key], literal[key]) for key in value
+            _equals(value[key], literal[key], levels - 1) for key in value
         )
     if isinstance(value, list) and isinstance(literal, list):
-        return len(value) == len(literal) and all(map(_equals, value, literal))
+        return len(value) == len(literal) and all(map(_equals, value, literal, repeat(levels - 1)))
     return isinstance(value, bool) == isinstance(literal, bool) and value == literal

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
-from ..base.json_types import JsonObject
+from ..base.json_types import JsonObject, check_nesting
 from ..base.limits import MAX_MARKUP, MAX_TOOL_NAME
 from .arguments.tool_calls import CallSource
 from .format import (
@@ -181,8 +181,8 @@ def _read_values(arguments: str) -> JsonObject:
     Arguments that were written as a whole, with ends of their own, have none.
     """
     try:
-        values = json.loads(arguments + "}")
-    except (ValueError, RecursionError):
+        values = json.loads(check_nesting(arguments + "}"))
+    except ValueError:
         return {}
     return values if isinstance(values, dict) else {}
 

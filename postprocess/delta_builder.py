@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from ..base.json_types import NestingError, check_nesting, measure_nesting
 from ..parsers.arguments.json_text import escape_json
 from ..parsers.base import ParserRequest
 from ..parsers.events import (
@@ -379,12 +380,14 @@ def _join_calls(deltas: Sequence[ChoiceDelta]) -> list[ToolCallDelta]:
 def _find_cut_call(calls: Sequence[ToolCallDelta]) -> dict[int, str]:
     """Return the last call, as `DeltaBuilder.open_calls` has it, if its arguments are no object."""
     for call in calls[-1:]:
+        text = call.function.arguments
         try:
-            msgspec.json.decode(call.function.arguments, type=dict[str, msgspec.Raw])
+            msgspec.json.decode(check_nesting(text), type=dict[str, msgspec.Raw])
+        except NestingError:
+            if measure_nesting(text).open:
+                return {call.index: ""}
         except msgspec.DecodeError:
             return {call.index: ""}
-        except RecursionError:
-            pass
     return {}
 
 

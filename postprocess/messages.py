@@ -15,6 +15,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from ..base.errors import ProtocolError
+from ..base.json_types import NestingError, check_nesting
 from ..parsers.base import ParserRequest
 from ..tokenization.detokenizer import DetokenizerOptions
 
@@ -241,9 +242,10 @@ def decode(kind: type[M], text: str) -> M | None:
     Raises `ProtocolError` if it is not a message of this kind.
     """
     try:
+        check_nesting(text)
         return _decoders[kind].decode(text)  # type: ignore[return-value]  # a table has one type
-    except RecursionError as error:
-        raise ProtocolError(f"a {kind.__name__} is nested too deeply") from error
+    except NestingError as error:
+        raise ProtocolError(f"a {kind.__name__}: {error}") from error
     except msgspec.DecodeError as error:
         # A newer version may change the shape, so a wrong shape is not an error.
         try:

@@ -12,6 +12,7 @@ import msgspec
 from typing_extensions import override
 
 from ..base.errors import BackedgeError
+from ..base.json_types import check_nesting
 from ..parsers.base import ParserNames, ParserRequest
 from ..parsers.linear_parsers import Vocabulary
 from ..parsers.parser_lookup import linear_parsers
@@ -153,10 +154,10 @@ def read_expected(deltas: Sequence[ChoiceDelta]) -> Expected:
 def read_case(path: Path) -> Case:
     """Return the case in a file. Raises `CaseFileError`."""
     try:
-        case = msgspec.json.decode(path.read_bytes(), type=Case)
+        case = msgspec.json.decode(check_nesting(path.read_bytes()), type=Case)
     except OSError as error:
         raise CaseFileError(f"{path} cannot be read ({error.strerror}).") from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         raise CaseFileError(f"{path} is not a test case: {error}.") from error
     if case.version > VERSION:
         raise CaseFileError(

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ..base.errors import BackedgeError, shorten
+from ..base.json_types import check_nesting
 from ..base.limits import (
     MAX_CHOICES,
     MAX_FILE_BYTES,
@@ -135,8 +136,8 @@ def _decode(path: Path, number: int, line: bytes) -> Recording | None:
     if not line.strip():
         return None
     try:
-        recording = _decoder.decode(line)
-    except (msgspec.DecodeError, RecursionError) as error:
+        recording = _decoder.decode(check_nesting(line))
+    except msgspec.DecodeError as error:
         version = _read_version(line)
         if version is not None and version > VERSION:
             raise _newer(path, number, version) from error
@@ -190,8 +191,8 @@ def _list_sizes(recording: Recording) -> Iterator[int]:
 
 def _read_version(line: bytes) -> int | None:
     try:
-        return msgspec.json.decode(line, type=_Version).version
-    except (msgspec.DecodeError, RecursionError):
+        return msgspec.json.decode(check_nesting(line), type=_Version).version
+    except msgspec.DecodeError:
         return None
 
 

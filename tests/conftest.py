@@ -14,6 +14,8 @@ import pytest
 from typing_extensions import override
 from xdist.scheduler import LoadScopeScheduling
 
+from tools.machine import describe_machine
+
 # The official client builds the classes of its responses when they are first used; two threads that
 # do so at once fail now and then ("BaseModel cannot be instantiated directly").
 os.environ.setdefault("DEFER_PYDANTIC_BUILD", "false")
@@ -69,6 +71,10 @@ GROUPS = {
 }
 GROUP_BY_MODULE = {module: group for group, modules in GROUPS.items() for module in modules}
 ORDER = list(GROUP_BY_MODULE)
+
+
+def pytest_report_header() -> str:
+    return describe_machine()
 
 
 @pytest.fixture(autouse=True)

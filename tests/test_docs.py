@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine import require
+
 ROOT = Path(__file__).parent.parent
 # The change log tells of names that are gone, too.
 PAGES = sorted(
@@ -32,7 +34,7 @@ MODEL_FILES = {"tekken.json"}
 @cache
 def tracked() -> frozenset[str]:
     """Return the repository's files and folders; the latter end in a slash."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    command = [require("git"), "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
     files = {name for name in listed.splitlines() if (ROOT / name).exists()}
     folders = {f"{parent.as_posix()}/" for name in files for parent in Path(name).parents}
@@ -131,9 +133,15 @@ def test_all_reasons_to_skip_end_to_end_tests_are_told() -> None:
     reasons = [
         (path.name, reason)
         for path in (ROOT / "tests" / "e2e").glob("*.py")
-        for reason in SKIPPED.findall(path.read_text(encoding="utf-8"))
+        for reason in find_reasons(path.read_text(encoding="utf-8"))
     ]
     assert sorted(listed) == sorted(reasons)
+
+
+def find_reasons(text: str) -> list[str]:
+    """Return why tests are skipped: reasons, and the parts of a machine that they need."""
+    needed = re.findall(r'\b(?:needs|require)\(("[^)]+")\)', text)
+    return SKIPPED.findall(text) + [names.replace('"', "") for names in needed]
 
 
 @pytest.mark.parametrize("page", PAGES)

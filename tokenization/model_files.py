@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 from tokenizers import Tokenizer
 
 from ..base.errors import SetupError
+from ..base.json_types import check_nesting
 from .prompt_encoder import PromptLimit
 
 T = TypeVar("T")
@@ -149,7 +150,8 @@ class ModelFolder:
         """Return the content of a JSON file; without such a file, that of `{}`."""
         path = self.folder / name
         try:
-            return msgspec.json.decode(path.read_bytes() if path.is_file() else b"{}", type=content)
+            text = path.read_bytes() if path.is_file() else b"{}"
+            return msgspec.json.decode(check_nesting(text), type=content)
         except msgspec.DecodeError as error:
             raise SetupError(f"{path} cannot be used: {error}.") from error
 

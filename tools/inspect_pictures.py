@@ -18,8 +18,9 @@ from backedge.cli.inspect.page import render_page
 from backedge.cli.inspect.summary import Chosen
 from backedge.parsers.base import ParserRequest
 
-from tests.cli.browser import Browser, browse, find_chromium
+from tests.cli.browser import Browser, browse
 from tests.cli.recorded import record_text, write
+from tools.machine import find
 
 DOCS = Path(__file__).parent.parent / "docs"
 WIDTH, HEIGHT = 1400, 780
@@ -71,7 +72,7 @@ def make_pictures(browser: Browser, folder: Path, beside: str = "kind=native") -
 
 def main() -> None:
     """Make the pictures."""
-    executable = find_chromium()
+    executable = find("chromium")
     if executable is None:
         raise SystemExit("Chromium is missing; install it, or run tools/setup as root")
     with tempfile.TemporaryDirectory() as folder, browse(executable) as browser:

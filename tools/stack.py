@@ -21,11 +21,14 @@ import subprocess
 import sys
 import threading
 import time
+import unittest
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, Self
+
+from tools.machine import explain_missing
 
 ROOT = Path(__file__).parent.parent
 TINY_MODEL = ROOT / "examples" / "tiny_model"
@@ -86,6 +89,10 @@ STOP_TIMEOUT_S = 20.0
 
 class StackError(RuntimeError):
     """A process of the stack ended or failed to start; the message shows the end of its log."""
+
+
+class MissingPartError(StackError, unittest.SkipTest):
+    """The machine lacks what a process needs; a test that starts it is skipped."""
 
 
 class Running(Protocol):
@@ -394,7 +401,12 @@ def end_on_sigterm() -> None:
 
 
 def engine_environment(engine: Sequence[str]) -> dict[str, str]:
-    """Return the variables that an engine's flags need; {} for a GPU."""
+    """Return the variables that an engine's flags need; {} for a GPU.
+
+    Raises `MissingPartError` without the library that vLLM's CPU build loads.
+    """
+    if engine == CPU_ENGINE and (missing := explain_missing(["libnuma"])):
+        raise MissingPartError(f"not on this machine: {missing}; install Debian's libnuma1")
     return CPU_ENVIRONMENT if engine in CPU_ENGINES else {}
 
 

@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from smg_grpc_proto.generated import common_pb2
 
 from ..base.errors import ProtocolError, RequestError, SetupError
-from ..base.json_types import JsonObject
+from ..base.json_types import JsonObject, check_nesting
 from .grpc_calls import Call
 from .remote_engine import ServedModel
 
@@ -119,9 +119,9 @@ def build_fields(
 def read_defaults(text: str, fields: Fields) -> JsonObject:
     """Return the sampling options that the engine's model sets by itself. text: JSON, or empty.
 
-    Raises `msgspec.DecodeError` and RecursionError.
+    Raises `msgspec.DecodeError`.
     """
-    found = msgspec.json.decode(text, type=dict[str, object]) if text else {}
+    found = msgspec.json.decode(check_nesting(text), type=dict[str, object]) if text else {}
     return {
         name: value
         for name, value in found.items()
@@ -184,7 +184,7 @@ class GrpcServer:
                 **self._describe(server),
             }
             return msgspec.convert(found, ServedModel)
-        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+        except (msgspec.DecodeError, ValueError, OverflowError) as error:
             raise SetupError(
                 f"the engine's server describes its model wrongly: {error}."
             ) from error

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...base.errors import SetupError
-from ...base.json_types import JsonObject
+from ...base.json_types import JsonObject, check_nesting
 from ...base.limits import MAX_TRIALS
 from ...parsers.base import ParserNames
 from ...parsers.parser_lookup import tool_format
@@ -170,7 +170,7 @@ def _read_keys(choice: Expected) -> tuple[frozenset[tuple[str, str]], bool]:
     is_whole = True
     for call in choice.tool_calls:
         try:
-            found = msgspec.json.decode(call.arguments, type=dict[str, object])
+            found = msgspec.json.decode(check_nesting(call.arguments), type=dict[str, object])
         except msgspec.DecodeError:
             is_whole = False
         else:

@@ -11,7 +11,7 @@ import msgspec
 from dynamo.llm.exceptions import DynamoException, HttpError, InvalidArgument
 
 from ...base.errors import BackedgeError, PoolAbsentError, ProtocolError
-from ...base.json_types import JsonObject
+from ...base.json_types import JsonObject, check_nesting
 from ...engines.dynamo.types import AnnotatedItem, Context, RoutedEngine
 from ...postprocess.engine_output import engine_error, parse_engine_output
 from ...postprocess.messages import (
@@ -78,7 +78,7 @@ def parse_client_error(error: Exception) -> HttpError | None:
     """
     _, _, text = str(error).partition(": ")
     try:
-        found = msgspec.json.decode(text, type=_WorkerHttpError)
+        found = msgspec.json.decode(check_nesting(text), type=_WorkerHttpError)
     except msgspec.DecodeError:
         return None
     is_client_error = HTTPStatus.BAD_REQUEST <= found.code < HTTPStatus.INTERNAL_SERVER_ERROR

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from ...base.json_types import check_nesting
 from ..request.chat_request import CalledFunction, ChatRequest, Message
 
 # The encoder writes integers of 64 bits.
@@ -41,7 +42,7 @@ def digest_conversation(request: ChatRequest, scope: str | None) -> list[bytes]:
 
     scope: of the tenant; None for a frontend of a single one.
     The model and what else shapes a prompt are part of each digest.
-    Raises ValueError, OverflowError and RecursionError for values that JSON cannot have.
+    Raises ValueError and OverflowError for values that JSON cannot have.
     """
     options = [
         scope,
@@ -83,8 +84,9 @@ def read_arguments(function: CalledFunction) -> object:
     """Return the arguments as JSON values; text that is no JSON stays text."""
     arguments = function.arguments
     try:
-        return _decode(arguments if isinstance(arguments, str) else _encode(arguments))
-    except (ValueError, OverflowError, RecursionError, msgspec.DecodeError):
+        text = arguments if isinstance(arguments, str) else _encode(arguments)
+        return _decode(check_nesting(text))
+    except (ValueError, OverflowError, msgspec.DecodeError):
         return arguments
 
 

@@ -387,5 +387,5 @@ def _digest(scope: str | None, request: ChatRequest) -> list[bytes] | None:
     """Return the digests of a conversation; None if JSON cannot have its values."""
     try:
         return digest_conversation(request, scope)
-    except (ValueError, OverflowError, RecursionError):
+    except (ValueError, OverflowError):
         return None

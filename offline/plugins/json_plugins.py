@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from typing_extensions import override
 
+from ...base.json_types import check_nesting
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions, detokenizers
 from ...tokenization.detokenizer.detokenizer_selection import vocabulary_ids
 from ..completion import TextWatcher
@@ -237,6 +238,6 @@ def _measure(text: str) -> int:
 def normalize(text: str) -> str | None:
     """Return an object with sorted keys; None if it is not JSON."""
     try:
-        return json.dumps(json.loads(text), sort_keys=True)
-    except (ValueError, RecursionError):
+        return json.dumps(json.loads(check_nesting(text)), sort_keys=True)
+    except ValueError:
         return None

@@ -23,6 +23,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...base.json_types import check_nesting
 from ...base.limits import MAX_WORD
 from ..events import Malformation
 from ..schema import ValueSchema, json_type
@@ -171,11 +172,12 @@ def _read_loose_number(word: str) -> Iterator[_Reading]:
 
 
 def _decode(text: str) -> _Reading | None:
-    """Return the value of JSON text; None for other text and numbers beyond a float."""
+    """Return the value of JSON text; None for other or deep text and numbers beyond a float."""
     try:
-        return _Reading(json.loads(text, parse_constant=_refuse, parse_float=_to_float), text)
-    except (ValueError, RecursionError):
+        value = json.loads(check_nesting(text), parse_constant=_refuse, parse_float=_to_float)
+    except ValueError:
         return None
+    return _Reading(value, text)
 
 
 def _to_float(text: str) -> float:

@@ -15,8 +15,8 @@ from benchmarks.turns_cost import LONG, MODES, SHORT, Frontend
 from benchmarks.turns_stack import Step, summarize
 from benchmarks.turns_store import ANSWERS
 from tests.conformance.cases import OUTSIDE
-from tests.frontend.turns.store_server import REDIS
 from tests.support import TINY_MODEL
+from tools.machine import find
 
 # Families that write calls, and end turns, in different ways.
 TEMPLATES = (
@@ -66,13 +66,13 @@ def test_the_cost_and_the_look_ups(
 ) -> None:
     # A busy machine may take longer than the limit.
     monkeypatch.setattr("backedge.frontend.turns.shared_turns.TIMEOUT_S", 1.0)
-    parts = ["cost", *(["store"] if REDIS else [])]
+    parts = ["cost", *(["store"] if find("redis-server") else [])]
     turns.main(["--parts", *parts, "--rounds", "2", "--json"])
     found = msgspec.json.decode(capsys.readouterr().out)
     assert [row["side"] for row in found["cost"]] == ["reasoning", "exact"]
     assert all(row["rounds"] == 2 and row["whole"] > 0 for row in found["cost"])
     found_in = {(row["state"], row["found"]) for row in found.get("store", ())}
-    assert found_in == (FOUND if REDIS else set())
+    assert found_in == (FOUND if find("redis-server") else set())
 
 
 def test_an_attack_restores_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -16,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-EXECUTABLES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -26,10 +24,6 @@ ANSWER_S = 60
 # Keys that are no letter: code, and the number that Windows has for it.
 CODES = {"ArrowDown": 40, "ArrowUp": 38, "PageDown": 34, "PageUp": 33, "Home": 36, "End": 35}
 CODES |= {"Enter": 13, "Escape": 27, "Tab": 9}
-
-
-def find_chromium() -> str | None:
-    return next(filter(None, map(shutil.which, EXECUTABLES)), None)
 
 
 class Browser:

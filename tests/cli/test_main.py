@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 
@@ -13,6 +12,8 @@ from backedge.base.errors import SetupError
 from backedge.cli.main import COMMANDS, SHELLS, VARIABLE, main
 from backedge.offline import command as offline_command
 from click.testing import CliRunner
+
+from tests.machine import needs
 
 
 def test_lists_the_subcommands() -> None:
@@ -120,7 +121,7 @@ def test_another_shell_is_refused() -> None:
     assert CliRunner().invoke(main, ["completion", "csh"]).exit_code == 2
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@needs("bash")
 def test_bash_takes_the_script() -> None:
     script = CliRunner().invoke(main, ["completion", "bash"]).stdout
     command = ["bash", "-c", f"{script}\ncomplete -p backedge"]

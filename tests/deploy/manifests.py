@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +15,11 @@ import pytest
 import yaml
 from kubernetes.client import models
 
+from tests.machine import require
+
 ROOT = Path(__file__).parent.parent.parent
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 OVERLAYS = sorted(path.parent for path in (KUBERNETES / "overlays").rglob("kustomization.yaml"))
-KUBECTL = shutil.which("kubectl")
-needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
 # The names of the engines' images.
 RUNTIMES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrtllm"}
 
@@ -42,9 +41,8 @@ each_overlay = pytest.mark.parametrize("folder", OVERLAYS, ids=name_overlay)
 @functools.cache
 def render(folder: Path) -> list[dict[str, Any]]:
     """Return the resources of a kustomization."""
-    assert KUBECTL is not None
     done = subprocess.run(
-        [KUBECTL, "kustomize", str(folder)], capture_output=True, text=True, check=False
+        [require("kubectl"), "kustomize", str(folder)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return [resource for resource in yaml.safe_load_all(done.stdout) if resource]

@@ -22,8 +22,8 @@ from tests.deploy.manifests import (
     each_container,
     each_overlay,
     find_engine,
-    needs_kubectl,
 )
+from tests.machine import needs
 
 ENGINES = {"dynamo.vllm": "vllm", "dynamo.sglang": "sglang", "dynamo.trtllm": "trtllm"}
 SIDECAR = "backedge.worker.sidecar"
@@ -37,7 +37,7 @@ ENGINE_FLAGS = (
 SGLANG_FLAGS = ("--disaggregation-mode",)
 
 
-@needs_kubectl
+@needs("kubectl")
 @each_overlay
 def test_the_frontends_flags_are_flags(folder: Path, monkeypatch: Any) -> None:
     from dynamo.frontend.frontend_args import FrontendArgGroup
@@ -80,7 +80,7 @@ def parse_worker(engine: Any, words: list[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-@needs_kubectl
+@needs("kubectl")
 @each_overlay
 def test_the_workers_flags_are_flags(folder: Path) -> None:
     processing = 0
@@ -121,7 +121,7 @@ for words in engines:
 """
 
 
-@needs_kubectl
+@needs("kubectl")
 def test_vllms_own_parser_takes_them() -> None:
     """The whole command line, with the plugin loaded, as `python -m dynamo.vllm` reads it."""
     commands = [

@@ -23,16 +23,16 @@ from tests.deploy.manifests import (
     find_graph,
     list_components,
     list_containers,
-    needs_kubectl,
     render,
 )
+from tests.machine import needs
 
 BASE = yaml.safe_load((KUBERNETES / "base" / "graph.yaml").read_text(encoding="utf-8"))
 (PROFILER,) = importlib.import_module("dynamo.profiler").__path__
 TEMPLATES = sorted((Path(PROFILER) / "templates" / "dgd").rglob("*.yaml"))
 
 
-@needs_kubectl
+@needs("kubectl")
 @each_overlay
 def test_dynamo_and_kubernetes_accept_it(folder: Path) -> None:
     assert find_faults(find_graph(render(folder))) == []
@@ -97,7 +97,7 @@ def test_a_fault_is_found(change: Callable[[dict[str, Any]], None], said: str) -
     assert any(said in fault for fault in find_faults(graph))
 
 
-@needs_kubectl
+@needs("kubectl")
 @each_overlay
 def test_pods_end_after_their_streams(folder: Path) -> None:
     """Workers: longer than all that Dynamo waits for when it is asked to end."""
@@ -116,7 +116,7 @@ def test_pods_end_after_their_streams(folder: Path) -> None:
         assert pod["terminationGracePeriodSeconds"] > served
 
 
-@needs_kubectl
+@needs("kubectl")
 @each_overlay
 def test_pods_are_probed_and_bounded_and_have_no_privileges(folder: Path) -> None:
     graph = find_graph(render(folder))
@@ -143,7 +143,7 @@ def test_pods_are_probed_and_bounded_and_have_no_privileges(folder: Path) -> Non
             assert container["readinessProbe"]["httpGet"]["path"] == "/health"
 
 
-@needs_kubectl
+@needs("kubectl")
 @each_overlay
 def test_only_containers_that_fetch_a_model_get_the_hubs_token(folder: Path) -> None:
     for component in list_components(find_graph(render(folder))).values():
@@ -158,7 +158,7 @@ def test_only_containers_that_fetch_a_model_get_the_hubs_token(folder: Path) -> 
             assert "envFrom" not in container
 
 
-@needs_kubectl
+@needs("kubectl")
 @each_overlay
 def test_strangers_reach_frontends_only(folder: Path) -> None:
     resources = render(folder)
@@ -197,7 +197,7 @@ def test_one_version_of_backedge_is_named_everywhere() -> None:
     assert Version(version) >= Version(importlib.metadata.version("backedge"))
 
 
-@needs_kubectl
+@needs("kubectl")
 def test_the_podmonitor_scrapes_every_pod() -> None:
     (monitor,) = render(KUBERNETES / "monitoring" / "podmonitor")
     scraped = {endpoint["port"] for endpoint in monitor["spec"]["podMetricsEndpoints"]}
@@ -209,7 +209,7 @@ def test_the_podmonitor_scrapes_every_pod() -> None:
                 assert {port["name"] for port in container["ports"]} <= scraped
 
 
-@needs_kubectl
+@needs("kubectl")
 def test_the_dashboard_is_a_configmap_that_grafana_finds() -> None:
     resources = render(KUBERNETES / "monitoring")
     (config,) = (found for found in resources if found["kind"] == "ConfigMap")

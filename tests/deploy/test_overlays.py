@@ -21,10 +21,10 @@ from tests.deploy.manifests import (
     find_graph,
     list_components,
     list_containers,
-    needs_kubectl,
     render,
 )
 from tests.deploy.test_commands import parse_worker
+from tests.machine import needs
 
 
 def replicas(name: str) -> dict[str, int]:
@@ -32,7 +32,7 @@ def replicas(name: str) -> dict[str, int]:
     return {part: component["replicas"] for part, component in list_components(graph).items()}
 
 
-@needs_kubectl
+@needs("kubectl")
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -49,7 +49,7 @@ def test_components(name: str, expected: dict[str, int]) -> None:
     assert replicas(name) == expected
 
 
-@needs_kubectl
+@needs("kubectl")
 def test_the_steps_of_an_upgrade_change_replicas_alone() -> None:
     """Anything else would give the workers a new revision, and restart them."""
     steps = []
@@ -62,7 +62,7 @@ def test_the_steps_of_an_upgrade_change_replicas_alone() -> None:
     assert steps[0] == steps[1] == steps[2]
 
 
-@needs_kubectl
+@needs("kubectl")
 def test_a_sidecars_service_finds_its_pods() -> None:
     resources = render(KUBERNETES / "overlays" / "frontend-sidecar")
     (service,) = (found for found in resources if found["kind"] == "Service")
@@ -74,7 +74,7 @@ def test_a_sidecars_service_finds_its_pods() -> None:
     assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
 
 
-@needs_kubectl
+@needs("kubectl")
 def test_an_init_container_installs_into_the_path() -> None:
     resources = render(KUBERNETES / "overlays" / "without-image")
     graph = find_graph(resources)
@@ -99,7 +99,7 @@ def test_an_init_container_installs_into_the_path() -> None:
         assert re.fullmatch(r"https://\S+\.whl#sha256=SET_THE_DIGEST", init["args"][-1])
 
 
-@needs_kubectl
+@needs("kubectl")
 def test_an_engine_starts_before_its_worker_and_ends_after_it() -> None:
     """In its maker's image, and no other pod reaches its server."""
     engine = find_engine()
@@ -123,7 +123,7 @@ def test_an_engine_starts_before_its_worker_and_ends_after_it() -> None:
     assert mounted <= {volume["name"] for volume in engine["pod"]["volumes"]}
 
 
-@needs_kubectl
+@needs("kubectl")
 def test_recordings_have_a_volume_that_holds_them() -> None:
     worker = list_components(find_graph(render(KUBERNETES / "overlays" / "recording")))["worker"]
     main = list_containers(worker)["main"]
@@ -144,7 +144,7 @@ def render_own(folder: Path, text: str) -> list[dict[str, Any]]:
     return render(own)
 
 
-@needs_kubectl
+@needs("kubectl")
 def test_the_pages_example_is_an_overlay(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
@@ -155,7 +155,7 @@ def test_the_pages_example_is_an_overlay(tmp_path: Path) -> None:
     assert {"name": "MODEL", "value": "Qwen/Qwen3-32B"} in graph["spec"]["env"]
 
 
-@needs_kubectl
+@needs("kubectl")
 @pytest.mark.parametrize("engine", RUNTIMES)
 def test_components_go_together(engine: str, tmp_path: Path) -> None:
     """In the order that the page gives: an engine, then what copies of a worker are to have."""

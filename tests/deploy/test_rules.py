@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,13 +15,11 @@ from backedge.worker.metrics import WorkerMetrics
 from prometheus_client import CollectorRegistry
 
 from tests.deploy.manifests import KUBERNETES, ROOT
+from tests.machine import needs, require
 
 RESOURCE = yaml.safe_load((KUBERNETES / "monitoring" / "rules.yaml").read_text(encoding="utf-8"))
 RULES = [rule for group in RESOURCE["spec"]["groups"] for rule in group["rules"]]
 PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-PATH = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
-PROMTOOL = shutil.which("promtool", path=PATH)
-needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
 # Dynamo's own, seen on the /metrics of version 1.6.1.
 DYNAMOS = {"dynamo_frontend_requests_total", "dynamo_component_requests_total"}
 
@@ -165,11 +161,12 @@ def build_tests(rules: Path) -> dict[str, Any]:
 
 
 def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
-    assert PROMTOOL is not None
-    return subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [require("promtool"), *arguments], capture_output=True, text=True, check=False
+    )
 
 
-@needs_promtool
+@needs("promtool")
 def test_each_alert_fires_when_it_should_and_only_then(tmp_path: Path) -> None:
     assert list(CASES) == [rule["alert"] for rule in RULES]
     rules, tests = tmp_path / "rules.yaml", tmp_path / "tests.yaml"

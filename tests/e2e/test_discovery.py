@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,17 +16,11 @@ from click.testing import CliRunner
 
 from tests.e2e.client import Client
 from tests.e2e.conftest import AUTO_PARSERS, BACKEDGE_MODEL
+from tests.machine import needs, require
 from tests.support import TRANSCRIPTS
-from tools.stack import LOOPBACK, ROOT, Process, Stack, fetch, free_port
+from tools.stack import LOOPBACK, Process, Stack, fetch, free_port
 
-SERVERS = ("etcd", "nats-server")
-# Those of the system, or those that tools/setup has unpacked.
-PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), str(ROOT / ".venv" / "bin")))
-FOUND = {server: shutil.which(server, path=PATH) for server in SERVERS}
-pytestmark = pytest.mark.skipif(
-    not all(FOUND.values()),
-    reason="etcd and NATS are not installed (both are Debian packages)",
-)
+pytestmark = needs("etcd", "nats-server")
 
 
 @dataclass
@@ -89,7 +81,7 @@ def build_etcd_flags(folder: Path, client: str, peer: str) -> list[str]:
 def start(running: ExitStack, folder: Path, command: str, *flags: str) -> None:
     """Start a server that ends with `running`."""
     log = running.enter_context((folder / f"{command}.log").open("wb"))
-    executable = FOUND[command]
+    executable = require(command)
     assert executable is not None
     process = subprocess.Popen([executable, *flags], stdout=log, stderr=subprocess.STDOUT)
     running.callback(process.wait)

@@ -17,10 +17,11 @@ from prometheus_client import CollectorRegistry
 from tests.e2e.client import Client, build_request, eventually
 from tests.e2e.conftest import Fleet
 from tests.e2e.test_transcripts import STREAMED, generated
+from tests.machine import needs
 from tests.support import TRANSCRIPTS
 from tools.dashboard.load import Load
 from tools.dashboard.panels import read_panels
-from tools.dashboard.prometheus import Prometheus, find_prometheus
+from tools.dashboard.prometheus import Prometheus
 from tools.stack import HUGGINGFACE_FRONTEND, ROOT, Process, Stack, fetch, metric
 
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
@@ -146,7 +147,7 @@ def test_a_frontend_says_what_its_cache_of_prompts_saves(
     assert after["backedge_prompt_cache_bytes"] > 1_000
 
 
-@pytest.mark.skipif(find_prometheus() is None, reason="Prometheus is not installed")
+@needs("prometheus")
 def test_prometheus_has_an_answer_for_every_panel_and_rule(
     replay: dict[str, tuple[Process, Client]], tmp_path: Path
 ) -> None:

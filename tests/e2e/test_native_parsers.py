@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import os
 import re
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from tests.e2e.conftest import LONG_CONTEXT, VLLM_PARSERS, Fleet
 from tests.e2e.test_errors import COUNT, LONG_REQUEST
 from tests.e2e.test_transcripts import ALL, STREAMED, generated, reasoning_tokens
 from tests.e2e.test_worker_loss import IN_FLIGHT, UNAVAILABLE
+from tests.machine import require
 from tests.support import TRANSCRIPTS, Transcript, as_whole
 from tools.stack import Process, metric
 
@@ -54,7 +56,10 @@ def test_gives_exactly_the_transcript(
 def find_engine(worker: Process) -> int:
     """Return the pid of the worker's engine process."""
     children = subprocess.run(
-        ["pgrep", "-P", str(worker.popen.pid), "-a"], capture_output=True, text=True, check=True
+        [require("pgrep"), "-P", str(worker.popen.pid), "-a"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     lines = [
         line
@@ -78,7 +83,7 @@ def test_an_engine_that_dies_is_503_and_a_line(fleet: Fleet, native: Process) ->
         stream = create(stream=True)
         assert eventually(lambda: metric(native.url, IN_FLIGHT) == 2)
         next(iter(stream))
-        subprocess.run(["kill", f"-{signal.SIGKILL.value}", str(find_engine(native))], check=True)
+        os.kill(find_engine(native), signal.SIGKILL)
         with pytest.raises(openai.APIError) as in_stream:
             collections.deque(stream, maxlen=0)
         with pytest.raises(openai.InternalServerError) as instead:

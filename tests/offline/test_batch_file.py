@@ -60,7 +60,7 @@ def test_lines_of_all_forms_are_rows(path: Path) -> None:
         (b'{"prompt": "\\ud800 and more"}', 1, 19, "surrogate"),
         (b'{"prompt": 1e999}', 1, 1, "out of range"),
         (b'["prompt"]', 1, 1, "Expected `object`, got `array`"),
-        (b'{"prompt": ' + b"[" * 10_000, 1, 1, "nested too deeply"),
+        (b'{"prompt": ' + b"[" * 10_000, 1, 1, "nested more than 512 levels"),
         (b'{"text": "a"}', 1, 1, "neither `body` nor `messages` nor `prompt`"),
         (b'{"body": {}}', 1, 1, "`custom_id` that is a string"),
         (b'{"body": {}, "custom_id": 7}', 1, 1, "`custom_id` that is a string"),

@@ -141,7 +141,8 @@ def test_an_answer_sent_whole_shows_an_unfinished_call_as_text():
     ("arguments", "is_call"),
     [
         ('{"a": 1}', True),
-        ('{"a": ' + "[" * 9000, True),
+        ('{"a": ' + "[" * 9000, False),
+        ('{"a": ' + "[" * 9000 + "]" * 9000 + "}", True),
         ('{"a": "b', False),
         ("", False),
         ("[1]", False),

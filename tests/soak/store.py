@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from typing import Any
@@ -11,9 +10,10 @@ import openai
 import redis
 
 from tests.support import TRANSCRIPTS
-from tools.stack import LOOPBACK, ROOT, Process, Stack, free_port
+from tools.machine import find
+from tools.stack import LOOPBACK, Process, Stack, free_port
 
-REDIS = shutil.which("redis-server") or shutil.which("redis-server", path=ROOT / ".venv" / "bin")
+REDIS = find("redis-server")
 TENANT = "x-dynamo-meta-tenant"
 CALL = TRANSCRIPTS["reasoning_call"]
 MAX_TOKENS = 64

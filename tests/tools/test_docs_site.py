@@ -13,7 +13,8 @@ import pytest
 
 pytest.importorskip("mkdocs", reason="the site's generator is in the extra `docs`")
 pytest.importorskip("material", reason="the site's theme is in the extra `docs`")
-from tests.cli.browser import browse, find_chromium
+from tests.cli.browser import browse
+from tests.machine import require
 from tools import docs_site
 
 ROOT = Path(__file__).parents[2]
@@ -104,10 +105,8 @@ def test_diagrams_are_drawn(site: Path) -> None:
 
 
 def test_a_phone_shows_all(site: Path) -> None:
-    if (chromium := find_chromium()) is None:
-        pytest.skip("no Chromium here")
     clipped = {}
-    with browse(chromium) as browser:
+    with browse(require("chromium")) as browser:
         for page in [*sorted(site.glob("*/index.html")), site / "index.html"]:
             browser.open(page, 390, 844)
             assert browser.js("document.documentElement.scrollWidth") == 390, page

@@ -145,5 +145,5 @@ def test_parameters_that_are_nested_too_deeply_are_none():
     whole = (
         msgspec.json.encode(params())[:-1] + b',"parser":{"chat_template_kwargs":' + deep + b"}}"
     )
-    with pytest.raises(ProtocolError, match="nested too deeply"):
+    with pytest.raises(ProtocolError, match="nested more than 512 levels"):
         decode(PostprocessParams, whole.decode())

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import functools
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from tools.dashboard.drawing import Drawing, Line, draw
 from tools.dashboard.load import Load
 from tools.dashboard.panels import Panel, read_panels
 from tools.dashboard.prometheus import Prometheus
+from tools.machine import find
 from tools.stack import MODEL_NAME, Process, Stack, StackError, worker_is_ready
 
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
@@ -129,7 +129,7 @@ def write(svg: str, out: Path, folder: Path) -> None:
     if out.suffix == ".svg":
         out.write_text(svg, encoding="utf-8")
         return
-    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    browser = find("chromium")
     if browser is None:
         raise StackError("a PNG needs Chromium; choose a name that ends in .svg")
     page = folder / "page.html"

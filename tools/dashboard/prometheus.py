@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import shutil
 import subprocess
 import time
 import urllib.parse
@@ -13,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from tools.stack import LOOPBACK, ROOT, StackError, fetch, free_port
+from tools.machine import find
+from tools.stack import LOOPBACK, StackError, fetch, free_port
 
-PATH = os.pathsep.join([str(ROOT / ".venv" / "bin"), os.environ.get("PATH", "")])
 START_S = 30.0
 
 
@@ -25,11 +23,6 @@ class Series:
 
     labels: dict[str, str]
     points: list[tuple[float, float]]
-
-
-def find_prometheus() -> str | None:
-    """Return the path of `prometheus`; `tools/setup` unpacks it on Debian."""
-    return shutil.which("prometheus", path=PATH)
 
 
 class Prometheus:
@@ -47,7 +40,7 @@ class Prometheus:
         self.url = f"http://{LOOPBACK}:{free_port()}"
 
     def __enter__(self) -> Self:
-        command = find_prometheus()
+        command = find("prometheus")
         if command is None:
             raise StackError("`prometheus` is missing; tools/setup unpacks Debian's package")
         self.folder.mkdir(parents=True, exist_ok=True)

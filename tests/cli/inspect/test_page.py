@@ -19,10 +19,11 @@ from backedge.postprocess import Chunk
 from backedge.postprocess.messages import ChoiceDelta, Delta
 from backedge.recording.recording import Recording
 
-from tests.cli.browser import Browser, browse, find_chromium
+from tests.cli.browser import Browser, browse
 from tests.cli.inspect.inspecting import OTHER, inspect_it
 from tests.cli.recorded import record_chunks, record_text, record_transcript
 from tests.cli.replay.recordings import redact
+from tests.machine import require
 from tests.support import encode
 from tools import inspect_pictures
 
@@ -34,10 +35,7 @@ LONG = 100_000
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    executable = find_chromium()
-    if executable is None:
-        pytest.skip("no Chromium here; tools/setup installs it where it may")
-    with browse(executable) as started:
+    with browse(require("chromium")) as started:
         yield started
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 import time
@@ -12,19 +11,19 @@ from typing import Self
 
 import redis
 
-from tools.stack import LOOPBACK, ROOT, free_port
-
-REDIS = shutil.which("redis-server") or shutil.which("redis-server", path=ROOT / ".venv" / "bin")
+from tests.machine import require
+from tools.stack import LOOPBACK, free_port
 
 
 class Server:
     """A server on a port of its own; it ends with the context."""
 
     def __init__(self, folder: Path) -> None:
-        assert REDIS is not None
         self.port = free_port()
         flags = ("--port", str(self.port), "--bind", LOOPBACK, "--save", "", "--dir", str(folder))
-        self.process = subprocess.Popen([REDIS, *flags], stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            [require("redis-server"), *flags], stdout=subprocess.DEVNULL
+        )
         self.client = redis.Redis(LOOPBACK, self.port)
         while not self.answers():
             assert self.process.poll() is None, "the server ended at its start"

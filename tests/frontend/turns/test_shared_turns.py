@@ -38,7 +38,7 @@ from tests.frontend.turns.conversations import (
     drop_reasoning,
     result_of,
 )
-from tests.frontend.turns.store_server import REDIS, Server
+from tests.frontend.turns.store_server import Server
 from tests.support import encode
 from tests.worker.scripted import VirtualLoop, run_in_virtual_time
 from tools.stack import LOOPBACK
@@ -59,8 +59,6 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    if REDIS is None:
-        pytest.skip("redis-server is not installed")
     with Server(tmp_path) as started:
         yield started
 
