@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from typing_extensions import override
 
@@ -86,6 +85,8 @@ class XmlElements(IncrementalGrammar):
     def __init__(self, calls: ToolCallEmitter, tag_prefix: str) -> None:
         self._calls = calls
         self._tag_prefix = tag_prefix
+        # All parameters; created at the first tag, because the call starts only then.
+        self._object: _Element | None = None
         self._open: list[_Element] = []
         self._space = ""
         self._waiting = 0  # characters of the innermost element's `text`
@@ -105,8 +106,7 @@ class XmlElements(IncrementalGrammar):
     @property
     @override
     def held(self) -> str:
-        root = vars(self).get("_root")  # before it exists, nothing is held back
-        elements = [*([root] if root is not None else []), *self._open]
+        elements = [*filter(None, [self._object]), *self._open]
         texts: list[str] = []
         for element in elements:
             texts += element.repeated.texts if element.repeated is not None else []
@@ -138,10 +138,11 @@ class XmlElements(IncrementalGrammar):
         self._flush(self._root)
         self.status = Status.DONE
 
-    @cached_property
+    @property
     def _root(self) -> _Element:
-        # Created at the first tag, because the call starts only then.
-        return _Element("", "", self._calls.schema.root, closer="}")
+        if self._object is None:
+            self._object = _Element("", "", self._calls.schema.root, closer="}")
+        return self._object
 
     @property
     def _innermost(self) -> _Element:
