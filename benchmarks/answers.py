@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -76,35 +74,10 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.from_file(str(TINY_MODEL / "tokenizer.json"))
 
 
-def write_xml_calls(output: str) -> str:
-    """Return `output` with its calls in the syntax of Qwen3-Coder."""
-
-    def write(match: re.Match[str]) -> str:
-        call = json.loads(match[1])
-        parameters = "".join(
-            f"<parameter={name}>\n{value if isinstance(value, str) else json.dumps(value)}\n"
-            "</parameter>\n"
-            for name, value in call["arguments"].items()
-        )
-        name = call["name"]
-        return f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>"
-
-    return re.sub(r"<tool_call>\n(.*?)\n</tool_call>", write, output, flags=re.DOTALL)
-
-
-HERMES, QWEN3_CODER = "hermes", "qwen3_coder"
-# How the model writes its calls, by the name of the parser.
-SYNTAXES: dict[str, Callable[[str], str]] = {
-    HERMES: lambda output: output,
-    QWEN3_CODER: write_xml_calls,
-}
-
-
-def answer(kind: str, tokens: int = 0, syntax: str = HERMES) -> Answer:
+def answer(kind: str, tokens: int = 0) -> Answer:
     """Return the answer of one of `KINDS`, stretched to about `tokens` tokens.
 
     tokens: 0, or fewer than the transcript has, for the transcript as it is.
-    syntax: one of `SYNTAXES`.
     The text between the markers is repeated, so the markers stay where they are and a
     call's arguments stay JSON.
     """
@@ -114,7 +87,7 @@ def answer(kind: str, tokens: int = 0, syntax: str = HERMES) -> Answer:
     part = _stretchable(kind, transcript.expect)
     unit = len(encoder.encode(part, add_special_tokens=False).ids)
     times = 1 + max(0, tokens - len(shape.ids)) // unit
-    output = SYNTAXES[syntax](_stretched(transcript.output, part, times))
+    output = _stretched(transcript.output, part, times)
     request = {"messages": transcript.messages}
     optional = {"tools": transcript.tools, "chat_template_kwargs": transcript.chat_template_kwargs}
     expect = transcript.expect

@@ -20,12 +20,10 @@ import random
 import statistics
 import string
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -36,8 +34,8 @@ from backedge.tokenization.prompt_encoder import PromptCache
 from tools.stack import MODEL_NAME
 
 from .answers import TINY_MODEL
-from .command_line import build_parser
 from .load import post
+from .report import build_parser, rotate, show
 from .systems import (
     BACKEDGE,
     BACKEDGE_HF,
@@ -95,14 +93,6 @@ class TurnRow(msgspec.Struct):
     first: float
     last: float
     problems: list[str]
-
-
-class Report(msgspec.Struct):
-    """A whole run."""
-
-    settings: dict[str, int]
-    costs: list[TurnCost]
-    rows: list[TurnRow]
 
 
 def long_text(characters: int, seed: int = 0) -> str:
@@ -235,17 +225,11 @@ def measure_systems(arguments: argparse.Namespace, per_token: float) -> Iterator
     """Yield a row for each frontend and size."""
     sent: defaultdict[tuple[str, int], list[Turns]] = defaultdict(list)
     flags = ("--always", "content", "--prompt-tokens", str(max(arguments.sizes) + ROOM_TOKENS))
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        running(
-            Engine("replay", 0, 0.0), Path(folder), arguments.systems, worker_flags=flags
-        ) as systems,
-    ):
+    with running(Engine("replay", 0, 0.0), arguments.systems, flags) as systems:
         for system in systems:
             warm_up(system)
         for number in range(arguments.rounds):
-            first = number % len(systems)
-            for system in (*systems[first:], *systems[:first]):
+            for system in rotate(systems, number):
                 print(f"round {number + 1}: {system.name}", file=sys.stderr)
                 for tokens in arguments.sizes:
                     turns = send(system.url, int(tokens * per_token), arguments.turns, number)
@@ -277,29 +261,6 @@ def summarize(system: str, tokens: int, rounds: Sequence[Turns]) -> TurnRow:
     )
 
 
-def table(report: Report) -> str:
-    """Return the report as text."""
-    turns = f"turn {report.settings['turns']}"
-    lines = [f"Tokenization of {turns}, CPU ms: the whole prompt, and with the turns before"]
-    lines.append(f"{'tokenizer':16}{'tokens':>10}{'whole':>10}{'part':>10}")
-    lines += [
-        f"{cost.backend:16}{cost.tokens:>10}{cost.whole:>10.2f}{cost.part:>10.2f}"
-        f"{cost.part / cost.whole:>9.1%}"
-        for cost in report.costs
-    ]
-    lines += ["", f"Time to the first delta of turn 1 and of {turns}, ms"]
-    lines.append(f"{'system':24}{'tokens':>10}{'turn 1':>10}{turns:>10}")
-    lines += [
-        f"{row.system:24}{row.tokens:>10}{row.first:>10.1f}{row.last:>10.1f}" for row in report.rows
-    ]
-    lines += [
-        f"problem: {row.system}, {row.tokens} tokens: {problem}"
-        for row in report.rows
-        for problem in row.problems
-    ]
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Run the benchmark and print its report."""
     parser = build_parser(__doc__, 3)
@@ -314,9 +275,11 @@ def main() -> None:
         for tokens in arguments.sizes
     ]
     rows = list(measure_systems(arguments, per_token)) if arguments.systems else []
-    settings = {"rounds": arguments.rounds, "turns": arguments.turns}
-    report = Report(settings, costs, rows)
-    print(msgspec.json.encode(report).decode() if arguments.json else table(report))
+    tables: dict[str, Sequence[msgspec.Struct]] = {
+        "tokenization of the last turn, CPU ms": costs,
+        "time to the first delta, ms": rows,
+    }
+    show(tables, as_json=arguments.json)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,10 @@ reasoning, text and one call arrive a token at a time.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import os
 import statistics
 from collections.abc import AsyncIterator
-from typing import Any
 
 import msgspec
 from backedge.base.json_types import JsonObject
@@ -34,6 +31,7 @@ from tests.parsers.made_up import MADE_UP, TOOL
 from tests.support import encode, params, tiny_detokenizers, tiny_tokenizer
 
 from .cpu import CpuTime, cpu_time
+from .report import build_parser, show
 
 NAME = name_description(MADE_UP)
 NAMES = ParserNames(NAME, NAME)
@@ -147,17 +145,11 @@ async def measure_all(lengths: list[int]) -> list[Row]:
 
 def main() -> None:
     """Print a table, or JSON."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", action="store_true")
+    parser = build_parser(__doc__)
     parser.add_argument("--tokens", type=int, nargs="+", default=[100, 400], help="of an answer")
     flags = parser.parse_args()
-    rows: list[Any] = asyncio.run(measure_all(flags.tokens))
-    if flags.json:
-        print(json.dumps(msgspec.to_builtins(rows)))
-        return
-    print(f"{'way':30}{'tokens':>8}{'us per token':>14}{'in the pool':>13}")
-    for row in rows:
-        print(f"{row.way:30}{row.tokens:8}{row.own_us:14.1f}{row.pool_us:13.1f}")
+    rows = asyncio.run(measure_all(flags.tokens))
+    show({"us per token": rows}, as_json=flags.json)
 
 
 if __name__ == "__main__":

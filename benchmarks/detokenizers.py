@@ -4,11 +4,9 @@
 
 Measures CPU microseconds per output token of detokenizing alone, one token at a time and
 several per step: ours (`feed`, or `feed_all` for a step), vLLM's as its output processor
-makes and calls it (`from_new_request`, `update`), vLLM's slow detokenizer, and
-`DecodeStream`. The tokens are the transcripts' outputs after a short prompt, cut into
-answers of --tokens each. Making a detokenizer is not timed; ours has seen every token
-before, as in a worker that has served some requests. Every text is compared with ours, and
-a difference is marked.
+makes and calls it (`from_new_request`, `update`), and `DecodeStream`. The tokens are the
+transcripts' outputs after a short prompt, cut into answers of --tokens each. Making a detokenizer
+is not timed; ours has seen every token before, as in a worker that has served some requests.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import itertools
 import logging
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -29,60 +27,37 @@ from tokenizers.decoders import DecodeStream
 from transformers import PreTrainedTokenizerFast
 from vllm import SamplingParams
 from vllm.v1.engine import EngineCoreRequest
-from vllm.v1.engine.detokenizer import (
-    IncrementalDetokenizer,
-    SlowIncrementalDetokenizer,
-)
+from vllm.v1.engine.detokenizer import IncrementalDetokenizer
 
-from .command_line import build_parser
+from .report import build_parser, show
 from .tokenizer_kinds import KINDS, Kind, texts
 
-OURS, VLLM, SLOW, STREAM = "ours", "vllm", "vllm slow", "DecodeStream"
+OURS, VLLM, STREAM = "ours", "vllm", "DecodeStream"
 STEPS = (1, 8)
 PROMPT = "Say something about logs, and then go on."
 # Tokens in a round of one system, to give the clock enough to measure.
 ROUND_TOKENS = 20_000
 NS_PER_US = 1e3
-# Widths of the table's columns: tokenizer, system, one pair per step size.
-NAME_WIDTH, SYSTEM_WIDTH, CELL_WIDTH, RATIO_WIDTH = 24, 14, 16, 8
-DIFFERS = "text differs"
 
 # `Feed` takes a step's tokens; `Text` returns an answer's text from the results of `Feed`.
 Feed = Callable[[Any], Any]
 Text = Callable[[list[Any]], str]
 
 
-class Cell(msgspec.Struct):
-    """One figure. us: per token, the median of the rounds. ratio: our cost divided by this one."""
-
-    step: int
-    us: float
-    ratio: float
-    differs: bool = False
-
-
 class Row(msgspec.Struct):
-    """One system with one tokenizer. detokenizer: the name of its class."""
+    """One system with one tokenizer and step size.
+
+    detokenizer: the name of its class. us: per token, the median of the rounds. ratio: our cost
+    divided by this one. differs: the text is not equal to ours.
+    """
 
     tokenizer: str
     system: str
     detokenizer: str
-    cells: list[Cell]
-
-
-class Settings(msgspec.Struct):
-    """The settings of a run, from the command line."""
-
-    steps: list[int]
-    rounds: int
-    tokens: int
-
-
-class Report(msgspec.Struct):
-    """A whole run."""
-
-    settings: Settings
-    rows: list[Row]
+    step: int
+    us: float
+    ratio: float
+    differs: bool
 
 
 class Answers:
@@ -139,12 +114,7 @@ def systems(answers: Answers) -> list[System]:
     fast = transformers_tokenizer(tokenizer) if isinstance(tokenizer, Tokenizer) else tokenizer
     found = [ours(answers)]
     if hasattr(fast, "convert_ids_to_tokens"):
-        chosen = IncrementalDetokenizer.from_new_request(fast, answers.request())
-        found.append(
-            vllm(VLLM, lambda: IncrementalDetokenizer.from_new_request(fast, answers.request()))
-        )
-        if not isinstance(chosen, SlowIncrementalDetokenizer):
-            found.append(vllm(SLOW, lambda: SlowIncrementalDetokenizer(fast, answers.request())))
+        found.append(vllm(lambda: IncrementalDetokenizer.from_new_request(fast, answers.request())))
     if isinstance(tokenizer, Tokenizer):
         found.append(stream(tokenizer, answers))
     return found
@@ -168,8 +138,8 @@ def ours(answers: Answers) -> System:
     return System(OURS, type(answers.ours).__name__, start)
 
 
-def vllm(name: str, make: Callable[[], Any]) -> System:
-    """Return one of vLLM's detokenizers, which keep their whole text."""
+def vllm(make: Callable[[], Any]) -> System:
+    """Return vLLM's detokenizer, which keeps its whole text."""
 
     def start(step: int) -> tuple[Feed, Text]:
         detokenizer = make()
@@ -183,7 +153,7 @@ def vllm(name: str, make: Callable[[], Any]) -> System:
             return (lambda token_id: update([token_id], False)), text
         return (lambda token_ids: update(token_ids, False)), text
 
-    return System(name, type(make()).__name__, start)
+    return System(VLLM, type(make()).__name__, start)
 
 
 def stream(tokenizer: Tokenizer, answers: Answers) -> System:
@@ -224,67 +194,33 @@ def detokenize(system: System, answers: Answers, step: int) -> tuple[float, list
     return ns / NS_PER_US / answers.tokens, found
 
 
-def measure(answers: Answers, settings: Settings) -> list[Row]:
-    """Return the figures of one tokenizer; the systems take turns within a round."""
+def measure(answers: Answers, steps: Sequence[int], rounds: int) -> Iterator[Row]:
+    """Yield the figures of one tokenizer; the systems take turns within a round."""
     compared = systems(answers)
-    rows = [Row(answers.name, system.name, system.detokenizer, []) for system in compared]
-    for step in settings.steps:
+    for step in steps:
         expected = detokenize(compared[0], answers, step)[1]
         us: list[list[float]] = [[] for _ in compared]
         differs = [False for _ in compared]
-        for _ in range(settings.rounds):
+        for _ in range(rounds):
             for number, system in enumerate(compared):
                 figure, found = detokenize(system, answers, step)
                 us[number].append(figure)
                 differs[number] |= found != expected
         medians = list(map(statistics.median, us))
-        for row, median, wrong in zip(rows, medians, differs, strict=True):
-            row.cells.append(Cell(step, median, medians[0] / median, wrong))
-    return rows
-
-
-def table(report: Report) -> str:
-    """Return the report as text."""
-    settings = report.settings
-    lines = [
-        "CPU microseconds per token by tokens per step, and the ratio of ours to each",
-        f"(medians of {settings.rounds} rounds)",
-    ]
-    steps = "".join(f"{step:>{CELL_WIDTH}}{'ratio':>{RATIO_WIDTH}}" for step in settings.steps)
-    lines.append(f"{'tokenizer':{NAME_WIDTH}}{'system':{SYSTEM_WIDTH}}{steps}  detokenizer")
-    for row in report.rows:
-        cells = "".join(map(cell_text, row.cells))
-        names = f"{row.tokenizer:{NAME_WIDTH}}{row.system:{SYSTEM_WIDTH}}"
-        lines.append(f"{names}{cells}  {row.detokenizer}")
-    different = [
-        f"{row.tokenizer}, {row.system}"
-        for row in report.rows
-        if any(cell.differs for cell in row.cells)
-    ]
-    end = f"text not equal to ours: {'; '.join(different)}" if different else "all texts are equal"
-    return "\n".join([*lines, end])
-
-
-def cell_text(cell: Cell) -> str:
-    """Return a figure and the ratio of ours to it, as text."""
-    figure = f"{cell.us:.3f}" if not cell.differs else f"{DIFFERS} {cell.us:.1f}"
-    return f"{figure:>{CELL_WIDTH}}{cell.ratio:>{RATIO_WIDTH}.3f}"
+        for system, median, wrong in zip(compared, medians, differs, strict=True):
+            names = answers.name, system.name, system.detokenizer
+            yield Row(*names, step, median, medians[0] / median, wrong)
 
 
 def parse_arguments() -> argparse.Namespace:
     """Return the command line."""
     known = list(KINDS)
-    parser = build_parser(__doc__)
+    parser = build_parser(__doc__, 5)
+    names = ", ".join(known)
     parser.add_argument(
-        "--tokenizers",
-        nargs="+",
-        choices=known,
-        default=known,
-        metavar="NAME",
-        help=", ".join(known),
+        "--tokenizers", nargs="+", choices=known, default=known, metavar="NAME", help=names
     )
     parser.add_argument("--steps", nargs="+", type=int, default=list(STEPS), help="tokens per step")
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=1_000, help="tokens of an answer")
     return parser.parse_args()
 
@@ -293,12 +229,12 @@ def main() -> None:
     """Run the benchmark and print its report."""
     logging.disable()
     arguments = parse_arguments()
-    settings = Settings(arguments.steps, arguments.rounds, arguments.tokens)
-    chosen = [Answers(name, KINDS[name], settings.tokens) for name in arguments.tokenizers]
+    chosen = [Answers(name, KINDS[name], arguments.tokens) for name in arguments.tokenizers]
     gc.freeze()
-    rows = [row for answers in chosen for row in measure(answers, settings)]
-    report = Report(settings, rows)
-    print(msgspec.json.encode(report).decode() if arguments.json else table(report))
+    rows = [
+        row for answers in chosen for row in measure(answers, arguments.steps, arguments.rounds)
+    ]
+    show({"us per token, by tokens per step": rows}, as_json=arguments.json)
 
 
 if __name__ == "__main__":

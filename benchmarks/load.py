@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Self
 from urllib.parse import urlsplit
 
 import msgspec
 from backedge.base.json_types import JsonObject
 
-from .answers import HERMES, Answer, Texts, answer
-from .beside import Child, serve
+from .answers import Answer, Texts, answer
 
 TIMEOUT_S = 600.0
+WARM_UP_S = 120.0
 OK = 200
 
 
@@ -31,7 +34,6 @@ class Load(msgspec.Struct, frozen=True):
     tokens: per answer; see `answers.answer`.
     streams: concurrent requests. requests: the total.
     max_tokens: cuts the answers; 0 for whole answers.
-    syntax: of the worker's answers; see `answers.answer`.
     """
 
     url: str
@@ -42,7 +44,6 @@ class Load(msgspec.Struct, frozen=True):
     streams: int
     requests: int
     max_tokens: int = 0
-    syntax: str = HERMES
 
 
 class Outcome(msgspec.Struct):
@@ -110,21 +111,41 @@ class Response:
         return found
 
 
-def start() -> Child:
-    """Start the load generator: it answers a `Load` with an `Outcome`."""
-    return Child("-m", "benchmarks.load")
+class Client:
+    """The load generator's process."""
 
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-m", "benchmarks.load"]
+        self._popen = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return self
 
-def run(load: Load) -> Outcome:
-    """Run `load` in its own process. Raises RuntimeError if the process fails."""
-    with start() as child:
-        child.ask(load)
-        return child.answer(Outcome)
+    def __exit__(self, *_: object) -> None:
+        self._popen.kill()
+        self._popen.communicate()
+
+    def run(self, load: Load) -> Outcome:
+        """Send the requests of `load`. Raises RuntimeError if the process has ended."""
+        assert self._popen.stdin is not None  # noqa: S101 - narrows the type
+        assert self._popen.stdout is not None  # noqa: S101 - narrows the type
+        self._popen.stdin.write(msgspec.json.encode(load) + b"\n")
+        self._popen.stdin.flush()
+        line = self._popen.stdout.readline()
+        if not line:
+            raise RuntimeError("the load generator has ended; its error is above")
+        return msgspec.json.decode(line, type=Outcome)
+
+    def warm_up(self, load: Load) -> None:
+        """Send `load` until it is answered. Raises RuntimeError after `WARM_UP_S`."""
+        deadline = time.monotonic() + WARM_UP_S
+        while not (outcome := self.run(load)).tokens:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{load.url} does not answer: {outcome.problems}")
+            time.sleep(1)
 
 
 async def send(load: Load) -> Outcome:
     """Send all requests of `load`, `load.streams` at a time."""
-    expected = answer(load.kind, load.tokens, load.syntax)
+    expected = answer(load.kind, load.tokens)
     body = json.dumps({"model": load.model, **expected.request, **_options(load)}).encode()
     left = iter(range(load.requests))
     outcome = Outcome(requests=load.requests)
@@ -226,5 +247,13 @@ async def _events(blocks: AsyncIterator[bytes]) -> AsyncIterator[JsonObject]:
             yield event
 
 
+def main() -> None:
+    """Answer each load on stdin with its outcome."""
+    for line in sys.stdin.buffer:
+        outcome = asyncio.run(send(msgspec.json.decode(line, type=Load)))
+        sys.stdout.buffer.write(msgspec.json.encode(outcome) + b"\n")
+        sys.stdout.buffer.flush()
+
+
 if __name__ == "__main__":
-    serve(lambda load: asyncio.run(send(load)), Load)
+    main()

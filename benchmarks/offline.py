@@ -12,7 +12,6 @@ work on the machine slows both. A row whose texts differ is marked wrong.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import time
@@ -32,6 +31,7 @@ from backedge.offline import (
 )
 
 from .answers import TINY_MODEL
+from .report import build_parser, show
 
 ENGINES = ("hf", "vllm")
 BATCH_SIZE = 16
@@ -212,34 +212,19 @@ def run(name: str, settings: Settings) -> list[Row]:
         return [measure(name, engine, settings, stop) for stop in (None, " 9")]
 
 
-def format_table(rows: Sequence[Row]) -> str:
-    """Return the rows as a table."""
-    head = f"{'engine':8}{'case':16}{'ours s':>9}{'bare s':>9}"
-    lines = [head + f"{'ratio':>8}{'(quartiles)':>16}"]
-    for row in rows:
-        mark = "  WRONG" if row.wrong else ""
-        lines.append(
-            f"{row.engine:8}{row.case:16}{row.ours_s:>9.3f}{row.bare_s:>9.3f}"
-            f"{row.ratio:>8.3f}{f'({row.low:.3f}-{row.high:.3f})':>16}{mark}"
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Run the benchmark and print its results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser = build_parser(__doc__, 40)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
     parser.add_argument("--model", type=Path, default=TINY_MODEL)
     parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=40)
     flags = parser.parse_args()
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     settings = Settings(flags.model, flags.rows, flags.tokens, flags.rounds)
     rows = [row for name in flags.engines for row in run(name, settings)]
-    print(msgspec.json.encode(rows).decode() if flags.json else format_table(rows))
+    show({"seconds of a round": rows}, as_json=flags.json)
 
 
 if __name__ == "__main__":

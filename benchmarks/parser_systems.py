@@ -8,21 +8,19 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 from backedge.engines.vllm.parsers import VllmParsers
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.tokenization.detokenizer import read_vocabulary
-from typing_extensions import override
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.parser import ParserManager
 from vllm.tool_parsers import ToolParserManager
 
 from .samples.sample import Sample
 
-OURS, VLLM, SGLANG = "ours", "vllm", "sglang"
 # SGLang's names that differ from all of a format's names in more than - and _.
 SGLANG_NAMES = {
     "hy_v3": "hunyuan",
@@ -85,151 +83,113 @@ class Stream:
     rest: Callable[[], str] = str
 
 
-class Parser(Protocol):
+@dataclass(frozen=True)
+class Parser:
     """One system's parser of one family.
 
     shows_special_tokens: whether the parser wants the text of special tokens.
+    stream: returns a new stream.
     """
 
     shows_special_tokens: bool
-
-    def stream(self) -> Stream:
-        """Return a new stream."""
-        ...
+    stream: Callable[[], Stream]
 
 
-class System(Protocol):
-    """Makes the parsers of one system.
-
-    missing: why the system has no parsers here; "" if it has.
-    """
-
-    missing: str
-
-    def parser(self, family: Family) -> Parser | None:
-        """Return the parser of `family`, or None if the system has none.
-
-        May raise any error of the system's.
-        """
-        ...
+class MissingError(Exception):
+    """The system has no parser of a family, or is not installed."""
 
 
-class _OurParser(Parser):
-    def __init__(self, family: Family) -> None:
-        self._family = family
-        self._parsers = linear_parsers(
-            ParserNames(family.format_names[0]), read_vocabulary(family.tokenizer)
-        )
-        self.shows_special_tokens = self._parsers.shows_special_tokens(family.request)
+def build_ours(family: Family) -> Parser:
+    """Return our linear parser."""
+    names = ParserNames(family.format_names[0])
+    parsers = linear_parsers(names, read_vocabulary(family.tokenizer))
 
-    @override
-    def stream(self) -> Stream:
-        parser = self._parsers(self._family.request, self._family.prompt_token_ids)
-        return Stream(parser.feed, parser.finish, self._calls)
+    def stream() -> Stream:
+        parser = parsers(family.request, family.prompt_token_ids)
+        return Stream(parser.feed, parser.finish, calls_in_events)
 
-    @staticmethod
-    def _calls(events: list[Event]) -> Iterator[Call]:
-        for event in events:
-            if isinstance(event, ToolCallStarted):
-                yield Call(event.name, None)
-            elif isinstance(event, ToolCallArguments):
-                yield Call(None, event.text)
+    return Parser(parsers.shows_special_tokens(family.request), stream)
 
 
-class Ours(System):
-    """Backedge's linear parsers."""
+def calls_in_events(events: list[Event]) -> Iterator[Call]:
+    """Yield the parts of calls in our events."""
+    for event in events:
+        if isinstance(event, ToolCallStarted):
+            yield Call(event.name, None)
+        elif isinstance(event, ToolCallArguments):
+            yield Call(None, event.text)
 
-    missing = ""
 
-    @override
-    def parser(self, family: Family) -> Parser | None:
-        return _OurParser(family)
+def build_vllm(family: Family) -> Parser:
+    """Return vLLM's streaming parser, whose `parse_delta` is called as vLLM's server does."""
+    name, sample, asked = family.names[0], family.sample, family.request
+    if name not in ToolParserManager.list_registered():
+        raise MissingError("no parser")
+    config = SimpleNamespace(hf_config=SimpleNamespace(model_type=sample.architecture))
+    parsers = VllmParsers(family.tokenizer, ParserNames(name), config)
+    parser_class = ParserManager.get_parser(
+        tool_parser_name=name,
+        reasoning_parser_name=None,
+        enable_auto_tools=True,
+        is_harmony=sample.architecture == "gpt_oss",
+    )
+    request = ChatCompletionRequest(
+        messages=[],
+        tools=asked.tools,
+        tool_choice="auto",
+        chat_template_kwargs=asked.chat_template_kwargs,
+    )
 
-
-class _VllmParser(Parser):
-    """Calls `parse_delta` as vLLM's server does, without our adapter."""
-
-    def __init__(self, family: Family, name: str) -> None:
-        sample = family.sample
-        self._family = family
-        self._model_config = SimpleNamespace(
-            hf_config=SimpleNamespace(model_type=sample.architecture)
-        )
-        parsers = VllmParsers(family.tokenizer, ParserNames(name), self._model_config)
-        self.shows_special_tokens = parsers.shows_special_tokens(family.request)
-        self._class = ParserManager.get_parser(
-            tool_parser_name=name,
-            reasoning_parser_name=None,
-            enable_auto_tools=True,
-            is_harmony=sample.architecture == "gpt_oss",
-        )
-
-    @override
-    def stream(self) -> Stream:
-        family = self._family
-        request = ChatCompletionRequest(
-            messages=[],
-            tools=family.request.tools,
-            tool_choice="auto",
-            chat_template_kwargs=family.request.chat_template_kwargs,
-        )
-        parser = self._class(
+    def stream() -> Stream:
+        parse = parser_class(
             family.tokenizer,
             request.tools,
-            chat_template_kwargs=family.request.chat_template_kwargs,
-            model_config=self._model_config,
-        )
-        parse, prompt = parser.parse_delta, family.prompt_token_ids
+            chat_template_kwargs=asked.chat_template_kwargs,
+            model_config=config,
+        ).parse_delta
+        prompt = family.prompt_token_ids
         return Stream(
             lambda text, token_ids: parse(text, token_ids, request, prompt, finished=False),
             lambda text, token_ids: parse(text, token_ids, request, prompt, finished=True),
-            self._calls,
+            calls_in_message,
         )
 
-    @staticmethod
-    def _calls(message: Any) -> Iterator[Call]:
-        for call in message.tool_calls or () if message is not None else ():
-            if call.function is not None:
-                yield Call(call.function.name, call.function.arguments)
+    return Parser(parsers.shows_special_tokens(asked), stream)
 
 
-class Vllm(System):
-    """vLLM's streaming parsers."""
-
-    missing = ""
-
-    @override
-    def parser(self, family: Family) -> Parser | None:
-        name = family.names[0]
-        return _VllmParser(family, name) if name in ToolParserManager.list_registered() else None
+def calls_in_message(message: Any) -> Iterator[Call]:
+    """Yield the parts of calls in a delta of vLLM's."""
+    for call in message.tool_calls or () if message is not None else ():
+        if call.function is not None:
+            yield Call(call.function.name, call.function.arguments)
 
 
-class _SglangParser(Parser):
-    shows_special_tokens = True
+def build_sglang(family: Family) -> Parser:
+    """Return SGLang's detector."""
+    if find_spec("sglang") is None:
+        raise MissingError("not installed")
+    module = import_module("sglang.srt.function_call.function_call_parser")
+    name = find_engine_name(family.names, module.FunctionCallParser.ToolCallParserEnum)
+    if name is None:
+        raise MissingError("no parser")
+    tool_class = import_module("sglang.srt.entrypoints.openai.protocol").Tool
+    tools = [tool_class.model_validate(tool) for tool in family.sample.tools]
 
-    def __init__(self, family: Family, name: str) -> None:
-        self._family = family
-        self._name = name
-
-    @override
-    def stream(self) -> Stream:
-        tool_class = import_module("sglang.srt.entrypoints.openai.protocol").Tool
-        tools = [tool_class.model_validate(tool) for tool in self._family.sample.tools]
-        parser = _function_call_parser()(tools, self._name)
+    def stream() -> Stream:
+        parser = module.FunctionCallParser(tools, name)
         parse = parser.parse_stream_chunk
-
-        def feed(text: str, _: list[int]) -> Any:
-            return parse(text)[1]
 
         def finish(text: str, _: list[int]) -> Any:
             return parse(text)[1] + parser.parse_stream_end()[1]
 
-        return Stream(feed, finish, self._calls, lambda: _unstreamed(parser.detector))
+        return Stream(
+            lambda text, _: parse(text)[1],
+            finish,
+            lambda items: (Call(item.name, item.parameters) for item in items),
+            lambda: _unstreamed(parser.detector),
+        )
 
-    @staticmethod
-    def _calls(items: Any) -> Iterator[Call]:
-        for item in items:
-            yield Call(item.name, item.parameters)
+    return Parser(shows_special_tokens=True, stream=stream)
 
 
 def _unstreamed(detector: Any) -> str:
@@ -248,22 +208,6 @@ def _unstreamed(detector: Any) -> str:
     return expected[len(sent) :] if expected.startswith(sent) else ""
 
 
-class Sglang(System):
-    """SGLang's detectors, if the package is installed."""
-
-    def __init__(self) -> None:
-        self.missing = "" if find_spec("sglang") is not None else "not installed"
-
-    @override
-    def parser(self, family: Family) -> Parser | None:
-        name = find_engine_name(family.names, _function_call_parser().ToolCallParserEnum)
-        return _SglangParser(family, name) if name is not None else None
-
-
-def _function_call_parser() -> Any:
-    return import_module("sglang.srt.function_call.function_call_parser").FunctionCallParser
-
-
 def find_engine_name(names: Iterable[str], known: Iterable[str]) -> str | None:
     """Return the first of a format's names that an engine has; None if it has none.
 
@@ -279,6 +223,9 @@ def _letters(name: str) -> str:
     return name.replace("-", "").replace("_", "")
 
 
-def systems() -> dict[str, System]:
-    """Return all systems by name."""
-    return {OURS: Ours(), VLLM: Vllm(), SGLANG: Sglang()}
+SYSTEMS: dict[str, Callable[[Family], Parser]] = {
+    "ours": build_ours,
+    "vllm": build_vllm,
+    "sglang": build_sglang,
+}
+"""By name; each raises `MissingError`, or any error of the system's."""

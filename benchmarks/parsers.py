@@ -24,6 +24,7 @@ import logging
 import statistics
 import sys
 import time
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -32,8 +33,8 @@ from backedge.parsers.format import Format
 from backedge.parsers.parser_lookup import known_formats
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
 
-from .command_line import build_parser
-from .parser_systems import Family, Parser, Stream, System, systems
+from .parser_systems import SYSTEMS, Family, Parser, Stream
+from .report import build_parser, show, write_cell
 from .samples.sample import NOTE
 from .samples.sglang import SGLANG_TOOL_CALLS
 from .samples.tokenizers import encode, end_of_turn, load_tokenizer
@@ -48,10 +49,7 @@ NS_PER_S = 1e9
 MIN_TOKENS = 4_000
 # Tokens between two checks of the time limit.
 SLICE = 64
-# Widths of the table's columns: family, parser, one per size.
-NAME_WIDTH, PARSER_WIDTH, CELL_WIDTH = 24, 8, 15
-TWO_DECIMALS_BELOW = 100
-DIFFERS, FAILS, NO_PARSER = "wrong", "fails", "none"
+DIFFERS = "wrong"
 FUNCTION = "add_note"
 LINES = (
     "def step_{n}(rows: dict[str, int]) -> str:\n",
@@ -69,7 +67,7 @@ class Cell(msgspec.Struct):
 
     size: wanted argument tokens. tokens: of the whole output.
     us: per token, the median of `rounds`; a lower bound if `at_least`.
-    note: the reason why there is no figure, or what is wrong with the result; "" if neither.
+    note: the mistake in the result; "" if there is none.
     """
 
     size: int
@@ -81,28 +79,19 @@ class Cell(msgspec.Struct):
 
 
 class Row(msgspec.Struct):
-    """One system's parser of one family. problem: the error that it raised."""
+    """One system's parser of one family: the figures, as text, by size, or the error it raised."""
 
     family: str
     parser: str
-    cells: list[Cell]
+    by_size: dict[int, str]
     problem: str = ""
 
 
-class Settings(msgspec.Struct):
-    """The settings of a run, from the command line."""
+class Skipped(msgspec.Struct):
+    """A format of the registry without a row, and the reason."""
 
-    sizes: list[int]
-    rounds: int
-    limit_s: float
-
-
-class Report(msgspec.Struct):
-    """A whole run. skipped: formats of the registry without a row, and the reason."""
-
-    settings: Settings
-    rows: list[Row]
-    skipped: dict[str, str]
+    format: str
+    reason: str
 
 
 def program_text(length: int) -> str:
@@ -295,29 +284,24 @@ def load_family(name: str, format_names: tuple[str, ...]) -> Family:
     return Family(name, format_names, sample, tokenizer, encode(tokenizer, sample.prompt))
 
 
-def families() -> tuple[list[Family], dict[str, str]]:
-    """Return every syntax that a format of the registry reads.
-
-    The second result maps the formats without one to the reason.
-    """
+def families() -> tuple[list[Family], list[Skipped]]:
+    """Return every syntax that a format of the registry reads, and the formats without one."""
     found: list[Family] = []
-    skipped: dict[str, str] = {}
+    skipped = []
     for format_ in formats():
-        if not format_.parses_tools:
-            skipped[format_.name] = "has no tool calls"
-            continue
         format_names = (format_.name, *format_.aliases)
         # Parsers of the same syntax have samples of the same text: measure it once, under the
         # format's own name.
         syntaxes: dict[str, str] = {}
         for samples in (TOOL_CALLS, OTHER_TOOL_CALLS):
-            if syntaxes:
+            if syntaxes or not format_.parses_tools:
                 break
             for name in (key for name in format_names for key in samples if key.split()[0] == name):
                 syntaxes.setdefault(samples[name].output, name)
         found += [load_family(name, format_names) for name in syntaxes.values()]
         if not syntaxes:
-            skipped[format_.name] = "has no sample in benchmarks/samples/tool_calls.py"
+            reason = "no sample" if format_.parses_tools else "no tool calls"
+            skipped.append(Skipped(format_.name, reason))
     return found, skipped
 
 
@@ -333,85 +317,38 @@ def formats() -> list[Format]:
     return list({id(format_): format_ for format_ in found}.values())
 
 
-class Benchmark:
-    """Measures family by family, the systems one after another."""
-
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self._arguments = arguments
-        self._systems = {
-            name: system for name, system in systems().items() if name in arguments.systems
-        }
-
-    def run(self, chosen: list[Family], skipped: dict[str, str]) -> Report:
-        """Return the figures of all families."""
-        rows: list[Row] = []
-        for number, family in enumerate(chosen, start=1):
-            print(f"{number} of {len(chosen)}: {family.name}", file=sys.stderr)
-            calls = [LongCall(family, size) for size in self._arguments.sizes]
-            rows += [
-                self._row(name, system, family, calls) for name, system in self._systems.items()
-            ]
-        settings = Settings(self._arguments.sizes, self._arguments.rounds, self._arguments.limit_s)
-        return Report(settings, rows, skipped)
-
-    def _row(self, name: str, system: System, family: Family, calls: list[LongCall]) -> Row:
-        row = Row(family.name, name, [])
-        note = system.missing
-        if not note:
+def measure_families(chosen: list[Family], arguments: argparse.Namespace) -> Iterator[Row]:
+    """Yield a row for each family and system, the systems one after another."""
+    for number, family in enumerate(chosen, start=1):
+        print(f"{number} of {len(chosen)}: {family.name}", file=sys.stderr)
+        calls = [LongCall(family, size) for size in arguments.sizes]
+        for name in arguments.systems:
+            row = Row(family.name, name, {})
             try:
-                parser = system.parser(family)
-                if parser is not None:
-                    row.cells = measure(
-                        parser, calls, self._arguments.rounds, self._arguments.limit_s
-                    )
-                    return row
-                note = NO_PARSER
+                parser = SYSTEMS[name](family)
+                cells = measure(parser, calls, arguments.rounds, arguments.limit_s)
+                row.by_size = {cell.size: cell_text(cell) for cell in cells}
             except Exception as error:  # noqa: BLE001 - engines' parsers raise anything
-                note, row.problem = FAILS, f"{type(error).__name__}: {error}".splitlines()[0]
-        row.cells = [Cell(call.size, call.tokens, note=note) for call in calls]
-        return row
-
-
-def table(report: Report) -> str:
-    """Return the report as text."""
-    settings = f"rounds {report.settings.rounds}, limit_s {report.settings.limit_s:g}"
-    lines = [f"CPU microseconds per token by argument tokens, medians ({settings})"]
-    sizes = [f"{size:>{CELL_WIDTH}}" for size in report.settings.sizes]
-    lines.append(f"{'family':{NAME_WIDTH}}{'parser':{PARSER_WIDTH}}{''.join(sizes)}")
-    for row in report.rows:
-        cells = "".join(f"{cell_text(cell):>{CELL_WIDTH}}" for cell in row.cells)
-        lines.append(f"{row.family:{NAME_WIDTH}}{row.parser:{PARSER_WIDTH}}{cells}")
-    lines += [
-        f"fails: {row.family}, {row.parser}: {row.problem}" for row in report.rows if row.problem
-    ]
-    lines += [f"skipped: {name} {reason}" for name, reason in report.skipped.items()]
-    return "\n".join(lines)
+                row.by_size = dict.fromkeys(arguments.sizes, "-")
+                row.problem = f"{type(error).__name__}: {error}".splitlines()[0]
+            yield row
 
 
 def cell_text(cell: Cell) -> str:
     """Return a figure with about three digits, after its note."""
-    if cell.us is None:
-        return cell.note
-    figure = f"{cell.us:.2f}" if cell.us < TWO_DECIMALS_BELOW else f"{cell.us:.0f}"
-    return f"{cell.note} {'>' if cell.at_least else ''}{figure}".strip()
+    return f"{cell.note} {'>' if cell.at_least else ''}{write_cell(cell.us)}".strip()
 
 
 def parse_arguments(known: list[str]) -> argparse.Namespace:
     """Return the command line. known: the families' names."""
-    parser = build_parser(__doc__)
+    parser = build_parser(__doc__, 5)
     parser.add_argument(
         "--families", nargs="+", choices=known, default=known, metavar="NAME", help=", ".join(known)
     )
-    parser.add_argument("--systems", nargs="+", choices=list(systems()), default=list(systems()))
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="tokens, about")
     parser.add_argument(
-        "--sizes", nargs="+", type=int, default=list(SIZES), help="approximate argument tokens"
-    )
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--limit-s",
-        type=float,
-        default=10.0,
-        help="CPU seconds per figure, all its rounds together",
+        "--limit-s", type=float, default=10.0, help="CPU seconds of all rounds of a figure"
     )
     arguments = parser.parse_args()
     arguments.sizes.sort()
@@ -424,10 +361,9 @@ def main() -> None:
     known, skipped = families()
     arguments = parse_arguments([family.name for family in known])
     gc.freeze()
-    report = Benchmark(arguments).run(
-        [family for family in known if family.name in arguments.families], skipped
-    )
-    print(msgspec.json.encode(report).decode() if arguments.json else table(report))
+    chosen = [family for family in known if family.name in arguments.families]
+    rows = list(measure_families(chosen, arguments))
+    show({"us per token, by argument tokens": rows, "skipped": skipped}, as_json=arguments.json)
 
 
 if __name__ == "__main__":

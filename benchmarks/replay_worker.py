@@ -34,7 +34,7 @@ from typing_extensions import override
 
 from tools.stack import MODEL_NAME
 
-from .answers import HERMES, KINDS, SYNTAXES, TINY_MODEL, answer, tokenizer
+from .answers import KINDS, TINY_MODEL, answer, tokenizer
 
 # Room for the prompt besides the longest answer: stock frontends check both.
 PROMPT_TOKENS = 1024
@@ -44,13 +44,13 @@ class Answers:
     """The answers to known questions.
 
     tokens: of each answer, about. always: the kind of the answer to every request; None to
-    look for a known question in the prompt. syntax: of calls; see `answers.answer`.
+    look for a known question in the prompt.
     """
 
-    def __init__(self, tokens: int, always: str | None = None, syntax: str = HERMES) -> None:
+    def __init__(self, tokens: int, always: str | None = None) -> None:
         self._tokenizer = tokenizer()
-        self._always = None if always is None else answer(always, tokens, syntax).token_ids
-        answers = [answer(kind, tokens, syntax) for kind in KINDS]
+        self._always = None if always is None else answer(always, tokens).token_ids
+        answers = [answer(kind, tokens) for kind in KINDS]
         self._answers = {known.question: known.token_ids for known in answers}
 
     @property
@@ -125,7 +125,6 @@ def main() -> None:
     parser.add_argument(
         "--always", choices=KINDS, help="answer this to every request, whatever it asks"
     )
-    parser.add_argument("--syntax", choices=SYNTAXES, default=HERMES, help="of tool calls")
     parser.add_argument(
         "--prompt-tokens", type=int, default=PROMPT_TOKENS, help="for which the model has room"
     )
@@ -138,7 +137,7 @@ def main() -> None:
     configure_dynamo_logging()
     arguments = parser.parse_args()
     metrics = WorkerMetrics()
-    answers = Answers(arguments.tokens, arguments.always, arguments.syntax)
+    answers = Answers(arguments.tokens, arguments.always)
     names = ParserNames(arguments.tool_call_parser, arguments.reasoning_parser)
     post_processes = arguments.vllm_processing
     worker_card = build_worker_card("vllm", importlib.metadata.version("vllm"), names)

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,8 +21,8 @@ import msgspec
 
 from tools.stack import MODEL_NAME
 
-from .command_line import build_parser
-from .load import Load, Outcome, run
+from .load import Client, Load
+from .report import build_parser, find_medians, rotate, show
 from .systems import BACKEDGE, BACKEDGE_HF, BACKEDGE_SGLANG, RUST, SYSTEMS, Engine, System, running
 
 OURS = (BACKEDGE_HF, BACKEDGE, BACKEDGE_SGLANG)
@@ -48,12 +46,11 @@ class Row(msgspec.Struct):
     part_of_rust: float = 0.0
 
 
-class Report(msgspec.Struct):
-    """A whole run. problems: what was wrong with responses, by system."""
+class Problem(msgspec.Struct):
+    """A mistake in some responses of a system."""
 
-    settings: dict[str, int]
-    rows: list[Row]
-    problems: dict[str, dict[str, int]]
+    system: str
+    text: str
 
 
 def pin(pid: int, cores: Sequence[int]) -> None:
@@ -65,54 +62,47 @@ def pin(pid: int, cores: Sequence[int]) -> None:
 class Benchmark:
     """Runs the rounds and keeps their samples."""
 
-    def __init__(self, arguments: argparse.Namespace, systems: list[System]) -> None:
+    def __init__(
+        self, arguments: argparse.Namespace, systems: list[System], client: Client
+    ) -> None:
         self._arguments = arguments
         self._systems = systems
+        self._client = client
         self._samples: defaultdict[tuple[str, bool], list[Sample]] = defaultdict(list)
-        self._problems: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self.problems: list[Problem] = []
 
-    def run(self) -> Report:
+    def run(self) -> list[Row]:
         """Warm up, run all rounds, and return the medians."""
         for system in self._systems:
             for stream in (True, False):
-                self._load(system, stream=stream, requests=WARM_UP_REQUESTS)
+                self._client.warm_up(self._load(system, stream=stream, requests=WARM_UP_REQUESTS))
         for number in range(self._arguments.rounds):
             print(f"round {number + 1} of {self._arguments.rounds}", file=sys.stderr)
-            first = number % len(self._systems)
-            for system in self._systems[first:] + self._systems[:first]:
+            for system in rotate(self._systems, number):
                 for stream in (True, False):
                     self._measure(system, stream=stream)
-        names = ("rounds", "streams", "tokens", "requests")
-        settings = {name: getattr(self._arguments, name) for name in names}
-        return Report(settings, list(summarize(self._samples)), dict(self._problems))
+        return list(summarize(self._samples))
 
-    def _load(self, system: System, *, stream: bool, requests: int) -> Outcome:
-        arguments = self._arguments
-        load = Load(
-            *(system.url, MODEL_NAME, "content", stream),
-            *(arguments.longest, arguments.streams, requests, arguments.tokens),
-        )
-        return run(load)
+    def _load(self, system: System, *, stream: bool, requests: int) -> Load:
+        streams, cut = self._arguments.streams, self._arguments.tokens
+        return Load(system.url, MODEL_NAME, "content", stream, 0, streams, requests, cut)
 
     def _measure(self, system: System, *, stream: bool) -> None:
         before = system.cpu_times()
-        outcome = self._load(system, stream=stream, requests=self._arguments.requests)
+        load = self._load(system, stream=stream, requests=self._arguments.requests)
+        outcome = self._client.run(load)
         frontend, worker, _ = (
             late.since(early).total_s / outcome.seconds
             for early, late in zip(before, system.cpu_times(), strict=True)
         )
         rate = outcome.requests / outcome.seconds
         self._samples[system.name, stream].append(Sample(rate, frontend, worker))
-        if outcome.problems:
-            self._problems[system.name] = outcome.problems
+        self.problems += [Problem(system.name, text) for text in outcome.problems]
 
 
 def summarize(samples: dict[tuple[str, bool], list[Sample]]) -> Iterator[Row]:
     """Yield the medians."""
-    rows = [
-        Row(system, stream, Sample(*map(statistics.median, zip(*map(values, rounds), strict=True))))
-        for (system, stream), rounds in samples.items()
-    ]
+    rows = [Row(*names, find_medians(rounds)) for names, rounds in samples.items()]
     rust = {row.stream: row.median.requests_per_s for row in rows if row.system == RUST}
     for row in rows:
         if row.stream in rust:
@@ -120,49 +110,25 @@ def summarize(samples: dict[tuple[str, bool], list[Sample]]) -> Iterator[Row]:
         yield row
 
 
-def values(sample: Sample) -> tuple[float, ...]:
-    """Return the figures of a sample, in their order."""
-    return msgspec.structs.astuple(sample)
-
-
-def table(report: Report) -> str:
-    """Return the report as text."""
-    lines = [
-        f"requests per second, medians ({report.settings})",
-        f"{'system':24}{'stream':8}{'requests/s':>11}{'of Rust':>9}{'busy':>7}{'worker':>8}",
-    ]
-    for row in report.rows:
-        median = row.median
-        lines.append(
-            f"{row.system:24}{str(row.stream).lower():8}{median.requests_per_s:11.0f}"
-            f"{row.part_of_rust:9.2f}{median.busy:7.2f}{median.worker_busy:8.2f}"
-        )
-    for system, problems in report.problems.items():
-        lines += [f"problem: {system}: {count} x {text}" for text, count in problems.items()]
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Run the benchmark and print its report."""
     parser = build_parser(__doc__, 3)
     parser.add_argument("--streams", type=int, default=128, help="clients")
-    parser.add_argument("--tokens", type=int, default=20, help="of an answer")
+    parser.add_argument("--tokens", type=int, default=20, help="of an answer, a cut transcript")
     parser.add_argument("--requests", type=int, default=2000, help="per system and round")
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=[RUST, *OURS])
     arguments = parser.parse_args()
-    arguments.longest = 0  # the transcript, cut
     cores = sorted(os.sched_getaffinity(0))
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        running(Engine("replay", 0, 0.0), Path(folder), arguments.systems) as systems,
-    ):
+    with running(Engine("replay", 0, 0.0), arguments.systems) as systems:
         if len(cores) > 1:
             for system in systems:
                 pin(system.frontend_pid, cores[:1])
                 pin(system.worker_pid, cores[1:])
             pin(os.getpid(), cores[1:])
-        report = Benchmark(arguments, systems).run()
-    print(msgspec.json.encode(report).decode() if arguments.json else table(report))
+        with Client() as client:
+            benchmark = Benchmark(arguments, systems, client)
+            rows = benchmark.run()
+    show({"medians of rounds": rows, "problems": benchmark.problems}, as_json=arguments.json)
 
 
 if __name__ == "__main__":

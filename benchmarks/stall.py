@@ -39,8 +39,8 @@ from typing_extensions import override
 from vllm.tokenizers import get_tokenizer
 
 from .answers import KINDS, TINY_MODEL, Answer, Texts, answer, tokenizer
-from .command_line import build_parser
 from .postprocessors import REASONING_PARSER, DynamoPostprocessor, build_params
+from .report import build_parser, show
 
 MS_PER_S = 1e3
 PARSER = "qwen3_coder"
@@ -73,14 +73,6 @@ class Row(msgspec.Struct):
     p99: float
     worst: float
     call: str = ""
-
-
-class Report(msgspec.Struct):
-    """A whole run."""
-
-    settings: dict[str, float]
-    by_kind: list[Row]
-    stall: list[Row]
 
 
 class Generation(EngineRequestHandle):
@@ -303,34 +295,11 @@ def sender(system: PostprocessBackend | DynamoPostprocessor) -> Send:
     return lambda generation, delays: run_in_worker(system, generation, delays)
 
 
-def table(report: Report) -> str:
-    """Return the report as text."""
-    settings = ", ".join(f"{name} {value:g}" for name, value in report.settings.items())
-    by_kind_title = (
-        "Delay of a delta, ms, by kind of text "
-        f"({BY_KIND_STREAMS} streams of each, {BY_KIND_PACE:g} tokens/s)"
-    )
-    lines = []
-    for title, rows in (
-        (by_kind_title, report.by_kind),
-        (f"Delay of a delta of content, ms, during a long call ({settings})", report.stall),
-    ):
-        lines += [title, f"{'':28}{'first p50':>10}{'p50':>10}{'p99':>10}{'worst':>10}  long call"]
-        for row in rows:
-            figures = "".join(
-                f"{figure:>10.1f}" for figure in (row.first_p50, row.p50, row.p99, row.worst)
-            )
-            lines.append(f"{row.system:28}{figures}  {row.call}")
-        lines.append("")
-    return "\n".join(lines[:-1])
-
-
-async def measure(arguments: argparse.Namespace) -> Report:
-    """Run everything."""
+async def measure(arguments: argparse.Namespace) -> dict[str, list[Row]]:
+    """Return the rows of both parts."""
     kinds = await by_kind()
     rows = await stalls(arguments.streams, arguments.seconds, arguments.processes)
-    settings = {name: getattr(arguments, name) for name in ("streams", "seconds", "processes")}
-    return Report(settings, kinds, rows)
+    return {"ms by kind of text": kinds, "ms of content during a long call": rows}
 
 
 def main() -> None:
@@ -340,8 +309,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long the streams last")
     parser.add_argument("--processes", type=int, default=2, help="processes of the pool")
     arguments = parser.parse_args()
-    report = uvloop.run(measure(arguments))
-    print(msgspec.json.encode(report).decode() if arguments.json else table(report))
+    show(uvloop.run(measure(arguments)), as_json=arguments.json)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,30 +24,18 @@ from tools.stack import (
     free_port,
 )
 
-from .answers import HERMES, QWEN3_CODER
-from .beside import python_path
+from .answers import ROOT
 from .cpu import CpuTime, cpu_time
 
 RUST, VLLM, SGLANG, SGLANG_EACH = "stock Rust", "stock vLLM", "stock SGLang", "stock SGLang, 1"
 BACKEDGE, BACKEDGE_SGLANG = "backedge", "backedge sglang"
-# The same of another checkout, to compare two commits in one run.
-BACKEDGE_BESIDE = "backedge, beside"
-BACKEDGE_TURNS = "backedge, turns"
 BACKEDGE_LOWEST, BACKEDGE_HF = "backedge, lowest", "backedge, huggingface"
 # Our worker beside an unmodified vLLM with its gRPC server, and Dynamo's.
 SIDECAR, RUST_SIDECAR = "backedge, sidecar", "stock Rust, sidecar"
-# Dynamo's frontend in front of our worker.
-RUST_BACKEDGE = "stock Rust, ours"
-# Dynamo's parsers of version 2, which stream arguments; hermes is not among them.
-RUST_2 = "stock Rust, parsers 2"
-DYNAMO_PARSERS_2 = (
-    *("--dyn-tool-call-parser", QWEN3_CODER, "--dyn-reasoning-parser", "qwen3"),
-    *("--syntax", QWEN3_CODER),
-)
 SGLANG_FRONTEND = (*STOCK_FRONTEND, "--dyn-chat-processor", "sglang")
 # vLLM, SGLang and Backedge have parsers of these names.
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
-DYNAMO_PARSERS = ("--dyn-tool-call-parser", HERMES, "--dyn-reasoning-parser", "qwen3")
+DYNAMO_PARSERS = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
 # Lets the Python frontends accept a card with more context than the example model was
 # trained for: answers are replayed, so no model has to handle it.
 LONG_CONTEXT = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
@@ -62,7 +52,6 @@ class Recipe(msgspec.Struct, frozen=True):
     """How to start a system's frontend, and its worker.
 
     worker: the flags of the worker. Systems with the same flags share one.
-    checkout: of Backedge, whose `.venv` runs both; None for this one.
     beside: starts the worker and its engine's server, for a real engine that is not the worker's.
     """
 
@@ -70,13 +59,7 @@ class Recipe(msgspec.Struct, frozen=True):
     flags: tuple[str, ...] = ()
     environment: dict[str, str] = {}
     worker: tuple[str, ...] = DYNAMO_PARSERS
-    checkout: Path | None = None
     beside: StartBeside | None = None
-
-    @property
-    def syntax(self) -> str:
-        """The syntax of the worker's tool calls."""
-        return QWEN3_CODER if QWEN3_CODER in self.worker else HERMES
 
     def start(self, stack: Stack) -> Process:
         """Start the frontend, and wait until it listens, or serves a worker beside its engine."""
@@ -116,17 +99,12 @@ def start_dynamos_beside(stack: Stack, flags: Sequence[str]) -> tuple[Process, P
 
 SYSTEMS = {
     RUST: Recipe(STOCK_FRONTEND),
-    RUST_2: Recipe(
-        STOCK_FRONTEND, environment={"DYN_PARSER_VERSION": "2"}, worker=DYNAMO_PARSERS_2
-    ),
-    RUST_BACKEDGE: Recipe(STOCK_FRONTEND, worker=("--vllm-processing", *PARSERS, *DYNAMO_PARSERS)),
     VLLM: Recipe(VLLM_FRONTEND, PARSERS, LONG_CONTEXT),
     SGLANG: Recipe(SGLANG_FRONTEND, PARSERS),
     SGLANG_EACH: Recipe(SGLANG_FRONTEND, PARSERS, SHOW_EACH_TOKEN),
     BACKEDGE: backedge(),
     SIDECAR: msgspec.structs.replace(backedge(), beside=start_ours_beside),
     RUST_SIDECAR: Recipe(STOCK_FRONTEND, beside=start_dynamos_beside),
-    BACKEDGE_TURNS: backedge("--keep-turns", "exact"),
     BACKEDGE_LOWEST: backedge(worker=("--postprocess-latency", "lowest")),
     BACKEDGE_HF: backedge("--tokenizer-backend", "huggingface"),
     BACKEDGE_SGLANG: backedge("--tokenizer-backend", "sglang"),
@@ -167,16 +145,12 @@ class Engine(msgspec.Struct, frozen=True):
 
 
 class System:
-    """A running frontend and its worker.
-
-    syntax: of the worker's tool calls. server: the engine's, None if the worker has started it.
-    """
+    """A running frontend and its worker. server: the engine's, if the worker has not started it."""
 
     def __init__(
-        self, name: str, recipe: Recipe, frontend: Process, worker: Process, server: Process | None
+        self, name: str, frontend: Process, worker: Process, server: Process | None
     ) -> None:
         self.name = name
-        self.syntax = recipe.syntax
         self.url = frontend.url
         self.frontend_pid, self.worker_pid = frontend.popen.pid, worker.popen.pid
         self._server_pid = None if server is None else server.popen.pid
@@ -194,38 +168,31 @@ class System:
 
 @contextmanager
 def running(
-    engine: Engine,
-    folder: Path,
-    names: Sequence[str],
-    beside: Path | None = None,
-    worker_flags: Sequence[str] = (),
+    engine: Engine, names: Sequence[str], worker_flags: Sequence[str] = ()
 ) -> Iterator[list[System]]:
     """Run the systems of these names while the context lasts.
 
-    beside: another checkout, whose `BACKEDGE` runs as `BACKEDGE_BESIDE`. worker_flags: of all
-    workers, besides each system's own.
-    A frontend sends to every worker it discovers, so each kind of worker has a discovery folder of
-    its own.
+    worker_flags: of all workers, besides each system's own. A frontend sends to every worker it
+    discovers, so each kind of worker has a discovery folder of its own.
     """
+    by_worker: dict[
+        tuple[tuple[str, ...], StartBeside | None], tuple[Stack, Process, Process | None]
+    ] = {}
+    systems = []
     with ExitStack() as stacks:
-        recipes = {name: SYSTEMS[name] for name in names}
-        if beside is not None:
-            recipes[BACKEDGE_BESIDE] = msgspec.structs.replace(
-                SYSTEMS[BACKEDGE], checkout=beside.resolve()
-            )
-        by_worker: dict[
-            tuple[Path | None, tuple[str, ...], StartBeside | None],
-            tuple[Stack, Process, Process | None],
-        ] = {}
-        systems = []
-        for name, recipe in recipes.items():
-            key = recipe.checkout, recipe.worker, recipe.beside
+        folder = Path(stacks.enter_context(tempfile.TemporaryDirectory()))
+        for name in names:
+            recipe = SYSTEMS[name]
+            key = recipe.worker, recipe.beside
             if key not in by_worker:
-                path = python_path(recipe.checkout)
-                stack = Stack(folder / str(len(by_worker)), PYTHONPATH=path)
-                stack.checkout = recipe.checkout
+                stack = Stack(folder / str(len(by_worker)), PYTHONPATH=python_path())
                 stacks.enter_context(stack)
                 by_worker[key] = (stack, *engine.start_recipe(stack, recipe, worker_flags))
             stack, worker, server = by_worker[key]
-            systems.append(System(name, recipe, recipe.start(stack), worker, server))
+            systems.append(System(name, recipe.start(stack), worker, server))
         yield systems
+
+
+def python_path() -> str:
+    """Return a PYTHONPATH with the benchmarks and the examples."""
+    return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))

@@ -1,6 +1,6 @@
 """The benefit of keeping turns for an agent, and its cost.
 
-    python -m benchmarks.turns FOLDER [--parts templates stack cost store attacks] [--json]
+    python -m benchmarks.turns FOLDER [--parts templates stack cost store] [--json]
 
 `templates` counts how many prompts of a loop begin, id by id, with the last prompt and the last
 answer. FOLDER has chat templates (`**/*.jinja`). For each template of a thinking model with tools,
@@ -10,18 +10,17 @@ anew and trims white space; for `sent_back` it sends the reasoning. The last col
 a template has fewer than five with `exact`; with --json, `others` says why one is not measured.
 
 The other parts need no FOLDER: `stack` is an agent on real engines (`turns_stack`), `cost` the CPU
-time of a frontend (`turns_cost`; --beside adds another checkout), `store` the look-ups in a store
-of several frontends (`turns_store`), and `attacks` what others can restore (`turns_attacks`).
+time of a frontend (`turns_cost`), and `store` the look-ups in a store of several frontends
+(`turns_store`).
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -47,7 +46,7 @@ from backedge.tokenization.detokenizer import detokenizers, read_vocabulary
 from tokenizers import AddedToken, Tokenizer
 
 from .answers import TINY_MODEL
-from .command_line import build_parser
+from .report import build_parser, show
 
 CALLS = 5
 CAPACITY = 1 << 26
@@ -94,11 +93,11 @@ class Row(msgspec.Struct):
     reason: str = ""
 
 
-class Templates(msgspec.Struct):
-    """All rows. others: why a template is not measured, by its name."""
+class Other(msgspec.Struct):
+    """A template that is not measured, and why."""
 
-    rows: list[Row]
-    others: dict[str, str]
+    template: str
+    reason: str
 
 
 class NotMeasuredError(Exception):
@@ -297,43 +296,36 @@ def measure(template: Path) -> Row:
     return row
 
 
-def measure_all(folder: Path, others: dict[str, str]) -> Iterator[Row]:
-    """Yield a row for each template; put the reason of each that is not measured into `others`."""
+def measure_all(folder: Path) -> tuple[list[Row], list[Other]]:
+    """Return a row for each template, whole loops first, and those that are not measured."""
+    rows, others = [], []
     for path in sorted(folder.rglob("*.jinja")):
         try:
-            yield measure(path)
+            rows.append(measure(path))
         except NotMeasuredError as error:
-            others[path.stem] = str(error)
+            others.append(Other(path.stem, str(error)))
+    names = ("off", "sent_back", "reasoning", "exact")
+    whole = [sum(getattr(row, name) == CALLS for row in rows) for name in names]
+    return [Row(f"whole loops of {len(rows)}", *whole), *rows], others
 
 
 # --parts -> the rounds of the part; `templates` has no rounds.
-ROUNDS = {"stack": 4, "cost": 40, "store": 40, "attacks": 1}
+ROUNDS = {"stack": 4, "cost": 40, "store": 40}
 
 
-def measure_part(part: str, flags: argparse.Namespace) -> Sequence[msgspec.Struct]:
+def measure_part(part: str, rounds: int) -> Sequence[msgspec.Struct]:
     """Return the rows of a part that needs no folder."""
-    rounds = flags.rounds or ROUNDS[part]
     if part == "cost":
         from .turns_cost import measure_cost
 
-        return measure_cost(rounds, flags.beside)
+        return measure_cost(rounds)
     if part == "stack":
         from .turns_stack import measure_stack
 
         return measure_stack(rounds)
-    if part == "store":
-        from .turns_store import measure_store
+    from .turns_store import measure_store
 
-        return measure_store(rounds)
-    from .turns_attacks import measure_attacks
-
-    return measure_attacks()
-
-
-def measure_templates(folder: Path) -> Templates:
-    """Return the rows of all templates, and why others are not measured."""
-    others: dict[str, str] = {}
-    return Templates(list(measure_all(folder, others)), others)
+    return measure_store(rounds)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -342,37 +334,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="of chat templates")
     parser.add_argument("--parts", nargs="+", choices=("templates", *ROUNDS), default=["templates"])
     parser.add_argument("--rounds", type=int, help="of each part; default: a part's own")
-    parser.add_argument("--beside", type=Path, help="for `cost`: another checkout with its .venv")
     flags = parser.parse_args(arguments)
     if "templates" in flags.parts and flags.folder is None:
-        parser.error("templates need a FOLDER; `--parts stack cost store attacks` needs none")
-    results: dict[str, object] = {}
-    lines: list[object] = []
+        parser.error("templates need a FOLDER; `--parts stack cost store` needs none")
+    tables: dict[str, Sequence[msgspec.Struct]] = {}
     for part in flags.parts:
-        lines.append(part)
         if part == "templates":
-            templates = measure_templates(flags.folder)
-            results[part] = templates
-            lines += format_table(templates.rows)
+            tables[part], tables["others"] = measure_all(flags.folder)
         else:
-            results[part] = rows = measure_part(part, flags)
-            lines += rows
-    print(encode(results).decode() if flags.json else "\n".join(map(str, lines)))
-
-
-def format_table(rows: Sequence[Row]) -> list[str]:
-    """Return the rows of templates as lines of a table."""
-    columns = ("off", "sent_back", "reasoning", "exact")
-    lines = [f"{'template':50}" + "".join(f"{name:>11}" for name in columns)]
-    lines += [
-        f"{row.template:50}"
-        + "".join(f"{getattr(row, name):>11}" for name in columns)
-        + f"  {row.reason}"
-        for row in rows
-    ]
-    whole = [sum(getattr(row, name) == CALLS for row in rows) for name in columns]
-    lines.append(f"{f'whole loops of {len(rows)}':50}" + "".join(f"{one:>11}" for one in whole))
-    return lines
+            tables[part] = measure_part(part, flags.rounds or ROUNDS[part])
+    show(tables, as_json=flags.json)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,6 @@ An agent asks for the sixth time, after five calls; the frontend knows all of it
 workers have post-processed the chunks, of one token each, so the frontend has little else to do.
 In each round the modes take turns. Dynamo's HTTP server and router, which take most of a frontend's
 time, are not part of it: a whole frontend's ratios are nearer to 1.
-
-Another checkout is compared without turns; both have a process of their own, which runs this file:
-all that it imports also exists in a checkout before turns.
 """
 
 from __future__ import annotations
@@ -14,12 +11,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import statistics
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 import msgspec
 from backedge.base.json_types import JsonObject
@@ -27,54 +20,41 @@ from backedge.engines.transformers.frontend import HuggingFacePrompts
 from backedge.frontend.chat_model import ChatModel
 from backedge.frontend.prompt_preprocessor import PromptPreprocessor
 from backedge.frontend.prompt_queue import PromptQueue
+from backedge.frontend.turns.flags import TurnMode, TurnSettings
+from backedge.frontend.turns.turn_keeper import TurnKeeper
+from backedge.frontend.turns.turn_store import TurnStore
 from backedge.guided.call_policy import CallPolicy
 from backedge.postprocess import Chunk, Postprocessor, PostprocessParams
 from backedge.postprocess.messages import KEY, PostprocessedChunk, encode, read
 
-from benchmarks.beside import Child, compare, serve
 from tests.frontend.chat_requests import FILES, TOOL, raw_request
 from tests.frontend.doubles import Annotated, Context, Engine, deployment
 from tests.support import encode as tokenize
 from tests.support import tiny_detokenizers, tiny_parsers
 
+from .report import compare_rounds
+
 CALLS = 5
-OFF = "off"
-# `off` in processes of their own.
-OWN, OTHER = "this checkout", "the other checkout"
-MODES = (OFF, "reasoning", "exact")
+OFF: TurnMode = "off"
+MODES: tuple[TurnMode, ...] = (OFF, "reasoning", "exact")
 US_PER_S = 1e6
 # Answers of these numbers of tokens; the difference is the cost per token.
 SHORT, LONG = 8, 2008
-SHORT_REQUESTS, LONG_REQUESTS = 16, 2
+REQUESTS = {SHORT: 16, LONG: 2}
 WARM_UP = 3
 CALL = '<tool_call>\n{"name":"f","arguments":{"a":1}}\n</tool_call>'
 END = "<|im_end|>"
 WORDS = "First I compare what I know of it, then I add the rest. "
 
 
-class Plan(msgspec.Struct):
-    """A measurement. tokens: of each answer."""
-
-    mode: str
-    tokens: int
-    requests: int
-
-
-class Measured(msgspec.Struct):
-    """CPU time of one request in microseconds. prompt_tokens: of each request."""
-
-    cpu_us: float
-    prompt_tokens: int
-
-
 class CostRow(msgspec.Struct):
-    """One side's cost over that of `off`: medians of all rounds.
+    """One mode's cost over that of `off`: medians of all rounds.
 
     request: of an answer of `SHORT` tokens. token: of each further token. whole: of an answer of
     `LONG` tokens. request_us, token_us: what is added.
     """
 
-    side: str
+    mode: str
     request: float
     token: float
     whole: float
@@ -121,7 +101,7 @@ class ProcessedEngine(Engine):
 class Frontend:
     """A frontend's model in one mode, and an agent that has made its calls."""
 
-    def __init__(self, mode: str, runner: asyncio.Runner) -> None:
+    def __init__(self, mode: TurnMode, runner: asyncio.Runner) -> None:
         self._runner = runner
         self.engine = ProcessedEngine()
         prompts = HuggingFacePrompts(
@@ -132,7 +112,8 @@ class Frontend:
         preprocessor = PromptPreprocessor(prompts, FILES, queue, None)
         self.model = ChatModel(deployment(self.engine), preprocessor, lambda: factories)
         if mode != OFF:
-            keep_turns(self.model, mode, queue)
+            keeper = TurnKeeper(TurnSettings(mode), TurnStore(1 << 28), queue, lambda: factories)
+            self.model.turns = keeper
         self._messages: list[JsonObject] = [{"role": "user", "content": "Compare them all."}]
         for number in range(CALLS):
             self._call(number)
@@ -164,8 +145,8 @@ class Frontend:
         text = tokenize(f"<think>\n{WORDS * tokens}")[: tokens - 5]
         self.engine.token_ids = [*text, *tokenize(f"\n</think>\n\nYes.{END}")][:tokens]
 
-    def measure(self, requests: int) -> Measured:
-        """Return the cost of one request."""
+    def measure(self, requests: int) -> float:
+        """Return the CPU microseconds of one request."""
 
         async def run() -> float:
             began = time.process_time()
@@ -173,102 +154,50 @@ class Frontend:
                 await self._ask()
             return time.process_time() - began
 
-        cpu_s = self._runner.run(run())
-        length = len(self.engine.requests[-1]["token_ids"])
-        return Measured(cpu_s / requests * US_PER_S, length)
+        return self._runner.run(run()) / requests * US_PER_S
 
 
-def keep_turns(model: ChatModel, mode: Any, queue: PromptQueue) -> None:
-    """Let a model keep turns."""
-    # A checkout before turns has no such modules.
-    from backedge.frontend.turns.flags import TurnSettings
-    from backedge.frontend.turns.turn_keeper import TurnKeeper
-    from backedge.frontend.turns.turn_store import TurnStore
-
-    settings, store = TurnSettings(mode), TurnStore(1 << 28)
-    model.turns = TurnKeeper(settings, store, queue, model.local_factories)
-
-
-class Frontends:
-    """The frontends of one process, one for each mode and length, made when they are needed."""
-
-    def __init__(self) -> None:
-        self._runner = asyncio.Runner()
-        self._made: dict[tuple[str, int], Frontend] = {}
-
-    def measure(self, plan: Plan) -> Measured:
-        """Return the cost of one request."""
-        key = plan.mode, plan.tokens
-        if key not in self._made:
-            made = self._made[key] = Frontend(plan.mode, self._runner)
-            made.set_answer(plan.tokens)
-            made.measure(WARM_UP)
-            gc.collect()
-            gc.freeze()  # as a frontend does
-        return self._made[key].measure(plan.requests)
+def build(mode: TurnMode, tokens: int, runner: asyncio.Runner) -> Frontend:
+    """Return a warm frontend whose model answers with so many tokens."""
+    frontend = Frontend(mode, runner)
+    frontend.set_answer(tokens)
+    frontend.measure(WARM_UP)
+    gc.collect()
+    gc.freeze()  # as a frontend does
+    return frontend
 
 
-class Sides:
-    """Measures the modes in this process, and `off` of checkouts in others. children: by side."""
+def measure_cost(rounds: int) -> list[CostRow]:
+    """Return the cost of each mode that keeps turns."""
+    us: dict[tuple[str, int], list[float]] = {}
+    with asyncio.Runner() as runner:
+        frontends = {
+            (mode, tokens): build(mode, tokens, runner) for tokens in REQUESTS for mode in MODES
+        }
+        for number in range(rounds):
+            for key in frontends if number % 2 else reversed(frontends):
+                us.setdefault(key, []).append(frontends[key].measure(REQUESTS[key[1]]))
+    return [compare(mode, us) for mode in MODES[1:]]
 
-    def __init__(self, children: Mapping[str, Child]) -> None:
-        self._frontends = Frontends()
-        self._children = children
-        self._us: dict[tuple[str, int], list[float]] = {}
 
-    def measure(self, side: str, tokens: int) -> None:
-        """Measure one side once."""
-        requests = SHORT_REQUESTS if tokens == SHORT else LONG_REQUESTS
-        child = self._children.get(side)
-        if child is None:
-            measured = self._frontends.measure(Plan(side, tokens, requests))
-        else:
-            child.ask(Plan(OFF, tokens, requests))
-            measured = child.answer(Measured)
-        self._us.setdefault((side, tokens), []).append(measured.cpu_us)
-
-    def compare(self, side: str, base: str = OFF) -> CostRow:
-        """Return what `side` costs over `base`."""
-        short = [self._us[one, SHORT] for one in (side, base)]
-        long = [self._us[one, LONG] for one in (side, base)]
-        each = [
-            [(whole - part) / (LONG - SHORT) for whole, part in zip(*pair, strict=True)]
-            for pair in zip(long, short, strict=True)
-        ]
-        return CostRow(
-            side if base == OFF else f"{side}, over {base}",
-            compare(side, "request", *short).median,
-            compare(side, "token", *each).median,
-            compare(side, "whole", *long).median,
-            subtract(*short),
-            subtract(*each),
-            len(short[0]),
-        )
+def compare(mode: str, us: Mapping[tuple[str, int], Sequence[float]]) -> CostRow:
+    """Return the cost of a mode. us: of each round, by mode and tokens."""
+    short, long = ([us[one, tokens] for one in (mode, OFF)] for tokens in (SHORT, LONG))
+    each = [
+        [(whole - part) / (LONG - SHORT) for whole, part in zip(*pair, strict=True)]
+        for pair in zip(long, short, strict=True)
+    ]
+    return CostRow(
+        mode,
+        compare_rounds(*short),
+        compare_rounds(*each),
+        compare_rounds(*long),
+        subtract(*short),
+        subtract(*each),
+        len(short[0]),
+    )
 
 
 def subtract(ours: Sequence[float], others: Sequence[float]) -> float:
     """Return the median of the rounds' differences."""
     return statistics.median(one - other for one, other in zip(ours, others, strict=True))
-
-
-def measure_cost(rounds: int, checkout: Path | None = None) -> list[CostRow]:
-    """Return the cost of each mode; with a checkout, also of `off` over that checkout's."""
-    checkouts = {} if checkout is None else {OWN: None, OTHER: checkout.resolve()}
-    sides = [*MODES, *checkouts]
-    with ExitStack() as stack:
-        measured = Sides(
-            {
-                side: stack.enter_context(Child(__file__, "--serve", checkout=path))
-                for side, path in checkouts.items()
-            }
-        )
-        for number in range(rounds):
-            for tokens in (SHORT, LONG):
-                for side in sides if number % 2 else reversed(sides):
-                    measured.measure(side, tokens)
-        rows = [measured.compare(mode) for mode in MODES[1:]]
-        return rows if checkout is None else [*rows, measured.compare(OWN, OTHER)]
-
-
-if __name__ == "__main__" and sys.argv[1:] == ["--serve"]:
-    serve(Frontends().measure, Plan)

@@ -117,10 +117,7 @@ class Stack:
 
     folder: for discovery and the logs. environment: variables of all processes,
     overriding those of the stack.
-    checkout: of Backedge, whose `.venv` runs the processes; None for this one.
     """
-
-    checkout: Path | None = None
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
@@ -291,12 +288,6 @@ class Stack:
 
         frontend.wait_for(served)
 
-    @property
-    def python(self) -> str:
-        """The interpreter that runs the processes."""
-        checkout = self.checkout
-        return sys.executable if checkout is None else str(checkout / ".venv/bin/python")
-
     def start(self, command: Sequence[str], port: int = 0, **environment: str) -> Process:
         """Start `python command...` with the stack's environment."""
         log = self.folder / f"{len(self.processes)}-{command[1].rsplit('.', 1)[-1]}.log"
@@ -309,11 +300,10 @@ class Stack:
         """Start `python command...` in a new session. environment: all its variables."""
         with log.open("wb") as output:
             return subprocess.Popen(
-                [self.python, *command],
+                [sys.executable, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd=self.checkout,  # `-m` looks here first
                 env=environment,
                 start_new_session=True,
             )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from backedge.templates.chat_template import ModelPrompts
 
 from benchmarks.conversations import (
     ENCODERS,
-    Report,
-    TurnCost,
     Turns,
     make_messages,
     measure_tokenization,
     summarize,
-    table,
 )
 from tests.support import TINY_MODEL
 
@@ -39,14 +38,7 @@ def test_the_tokenizers_are_measured_and_their_ids_compared(backend: str) -> Non
     assert cost.tokens > 1_000
 
 
-def test_the_report() -> None:
-    costs = [TurnCost("vllm", 100_000, 100.0, 2.0)]
-    rows = [
-        summarize("ours", 100_000, [Turns([9.0, 1.0, 2.0, 3.0], ["turn 2: lost"])]),
-        summarize("silent", 8, [Turns()]),
-    ]
-    assert (rows[0].first, rows[0].last) == (9.0, 2.0)
-    lines = table(Report({"turns": 20}, costs, rows))
-    assert "2.0%" in lines
-    assert "problem: ours, 100000 tokens: turn 2: lost" in lines
-    assert "nan" in lines
+def test_a_row_has_the_medians_and_all_problems() -> None:
+    row = summarize("ours", 100_000, [Turns([9.0, 1.0, 2.0, 3.0], ["turn 2: lost"])])
+    assert (row.first, row.last, row.problems) == (9.0, 2.0, ["turn 2: lost"])
+    assert math.isnan(summarize("silent", 8, [Turns()]).first)

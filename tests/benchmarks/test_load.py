@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.answers import Answer, answer
-from benchmarks.load import Response, post
+from benchmarks.load import Client, Load, Response, post
 
 
 def chunk(delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
@@ -109,3 +109,12 @@ def test_a_response_without_a_stream_is_one_object() -> None:
 def test_an_error_is_raised(reply: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         receive(reply)
+
+
+def test_the_process_answers_each_load() -> None:
+    """Nothing listens there, so every request is a problem."""
+    load = Load("http://127.0.0.1:9", "tiny", "content", False, 0, 2, 3)
+    with Client() as client:
+        for _ in range(2):
+            outcome = client.run(load)
+            assert (outcome.requests, sum(outcome.problems.values()), outcome.tokens) == (3, 3, 0)

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.answers import KINDS, answer
 from benchmarks.postprocessors import DynamoPostprocessor, OurPostprocessor, StartAnswer
-from benchmarks.token_cost import differences
+from benchmarks.worker_cost import differences
 
 
 @pytest.fixture(scope="module", params=[OurPostprocessor, DynamoPostprocessor])

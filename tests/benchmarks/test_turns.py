@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from benchmarks import turns
-from benchmarks.turns import CALLS, NotMeasuredError, Row, format_table, measure, measure_all
+from benchmarks.turns import CALLS, NotMeasuredError, Row, measure, measure_all
 from benchmarks.turns_cost import LONG, MODES, SHORT, Frontend
 from benchmarks.turns_stack import Step, summarize
 from benchmarks.turns_store import ANSWERS
@@ -39,9 +39,9 @@ def test_a_loop_stays_one_sequence_with_exact_alone() -> None:
 
 def test_a_template_without_thoughts_is_not_measured(tmp_path: Path) -> None:
     (tmp_path / "plain.jinja").write_text("{{ messages[0].content }}")
-    others: dict[str, str] = {}
-    assert list(measure_all(tmp_path, others)) == []
-    assert "auto finds no parser" in others["plain"]
+    rows, [other] = measure_all(tmp_path)
+    assert (rows, other.template) == ([Row("whole loops of 0", 0, 0, 0, 0)], "plain")
+    assert "auto finds no parser" in other.reason
     with pytest.raises(NotMeasuredError):
         measure(tmp_path / "plain.jinja")
 
@@ -54,11 +54,12 @@ def test_public_templates_stay_one_sequence(name: str) -> None:
 
 
 def test_the_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    lines = format_table([Row("a", 0, 4, 5, 5), Row("b", exact=1, reason="answer")])
-    assert lines[-1].split() == ["whole", "loops", "of", "2", "0", "0", "1", "1"]
-    assert lines[2].endswith("answer")
-    turns.main([str(tmp_path), "--json"])
-    assert msgspec.json.decode(capsys.readouterr().out) == {"templates": {"rows": [], "others": {}}}
+    (tmp_path / "a.jinja").write_text((TINY_MODEL / "chat_template.jinja").read_text("utf-8"))
+    turns.main([str(tmp_path)])
+    title, head, whole, one = capsys.readouterr().out.partition("\n\n")[0].splitlines()
+    assert (title, head.split()[0]) == ("templates", "template")
+    assert whole.split() == ["whole", "loops", "of", "1", "0", "1", "1", "1"]
+    assert one.split() == ["a", "0", "5", "5", "5"]
 
 
 def test_the_cost_and_the_look_ups(
@@ -69,18 +70,10 @@ def test_the_cost_and_the_look_ups(
     parts = ["cost", *(["store"] if find("redis-server") else [])]
     turns.main(["--parts", *parts, "--rounds", "2", "--json"])
     found = msgspec.json.decode(capsys.readouterr().out)
-    assert [row["side"] for row in found["cost"]] == ["reasoning", "exact"]
+    assert [row["mode"] for row in found["cost"]] == ["reasoning", "exact"]
     assert all(row["rounds"] == 2 and row["whole"] > 0 for row in found["cost"])
     found_in = {(row["state"], row["found"]) for row in found.get("store", ())}
     assert found_in == (FOUND if find("redis-server") else set())
-
-
-def test_an_attack_restores_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    turns.main(["--parts", "attacks", "--json"])
-    own, *others = msgspec.json.decode(capsys.readouterr().out)["attacks"]
-    assert (own["attack"], own["restored"], own["spliced"]) == ("none", 1, 1)
-    assert len(others) == 7
-    assert all(row["restored"] == row["spliced"] == 0 and row["reason"] for row in others)
 
 
 def count_calls(frontend: Frontend, tokens: int) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.answers import Texts
-from benchmarks.token_cost import differences
-from benchmarks.worker_cost import parse_counts
+from benchmarks.worker_cost import differences, parse_counts
 
 
 def test_only_white_space_around_a_text_is_no_difference() -> None:

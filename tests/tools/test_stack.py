@@ -102,16 +102,3 @@ def test_a_process_that_does_not_get_ready_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(StackError, match="was not ready after 0 s"):
             process.wait_for(lambda: False, timeout_s=0.3)
         assert time.monotonic() - started < 30
-
-
-def test_another_checkout_runs_with_its_own_environment(tmp_path: Path) -> None:
-    checkout = tmp_path / "checkout"
-    python = checkout / ".venv/bin/python"
-    python.parent.mkdir(parents=True)
-    python.symlink_to(sys.executable)
-    program = "import os, sys; print(os.getcwd(), sys.executable)"
-    with Stack(tmp_path / "stack") as stack:
-        stack.checkout = checkout
-        process = stack.start(("-c", program))
-        process.popen.wait(20)
-    assert process.log.read_text().split() == [str(checkout), str(python)]

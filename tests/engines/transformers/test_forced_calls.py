@@ -12,7 +12,7 @@ pytest.importorskip("xgrammar")
 
 from backedge.offline import GenerationEngine, ModelLoadConfig
 
-from benchmarks.forced_calls import Model, measure, write_model
+from tests.offline.forced_calls import Model, measure, write_model
 
 # JSON and values in tags, literals of Python, objects with marks around strings.
 FORMATS = ("hermes", "qwen3_coder", "pythonic", "gemma4")

@@ -1,6 +1,6 @@
 """Forced calls of a model with random weights: whether each is read, and its arguments are valid.
 
-    python -m benchmarks.forced_calls [--engine hf] [--formats hermes glm45] [--schemas 20] [--json]
+    python -m tests.offline.forced_calls [--engine hf] [--formats hermes glm45] [--schemas 20]
 
 The example model gets random weights, and a token for each marker, so only the grammar makes its
 answers calls. For each format of calls and each schema, rows have `tool_choice: required` or a
@@ -19,6 +19,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -321,7 +322,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--formats", nargs="+", choices=names, default=names, metavar="FORMAT")
     parser.add_argument("--schemas", type=int, default=len(SCHEMAS), help="the first of 20")
     parser.add_argument("--tokens", type=int, default=300, help="the limit of an answer")
-    parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
 
@@ -338,23 +338,17 @@ def main() -> None:
         with GenerationEngine(config) as engine:
             options = arguments.formats, arguments.schemas, arguments.tokens
             for row in measure(engine, Model(folder), *options):
-                show(row, as_json=arguments.json)
+                show(row)
                 total.add(row)
-    show(total, as_json=arguments.json)
+    show(total)
 
 
-def show(row: Row, *, as_json: bool) -> None:
+def show(row: Row) -> None:
     """Print a row, and the answers that are not what was asked for."""
-    if as_json:
-        print(msgspec.json.encode(row).decode(), flush=True)
-        return
-    print(
-        f"{row.format:24}{row.engine:8}{row.valid:5} of{row.calls:5}, reasoned {row.reasoned:3}, "
-        f"unequal {row.unequal}, cut {row.cut}",
-        flush=True,
-    )
-    for answer in row.invalid:
-        print(f"    {answer}")
+    counts = f"reasoned {row.reasoned}, unequal {row.unequal}, cut {row.cut}"
+    lines = [f"{row.format:24}{row.engine:8}{row.valid:5} of{row.calls:5}, {counts}", *row.invalid]
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
