@@ -78,9 +78,9 @@ def find(name: str) -> str | None:
     return PARTS[name].find()
 
 
-def explain_missing(names: Iterable[str] = PARTS) -> str:
-    """Return which of the parts are missing, and for what they are needed; "" if none is."""
-    missing = [name for name in names if find(name) is None]
+def explain_missing(names: Iterable[str] | None = None) -> str:
+    """Return which of the parts, or of all, are missing, and for what; "" if none is."""
+    missing = [name for name in (names or PARTS) if find(name) is None]
     return ", ".join(f"{name} (for {PARTS[name].users})" for name in missing)
 
 
