@@ -142,7 +142,8 @@ def maps(draw: random.Random, _: Format) -> Drawn:
     type_ = draw.choice(("string", "integer", "boolean"))
     keys = {draw_odd_key(draw) if draw.randrange(2) else draw.choice(KEYS) for _ in range(3)}
     values = {key: draw_value(draw, type_) for key in keys}
-    own = draw.choice(({}, {"properties": {}}))  # not every template takes a schema without
+    # Not every template takes a schema without any.
+    own: Schema = draw.choice(({}, {"properties": {}}))
     return ("f", values), {"type": "object", **own, "additionalProperties": {"type": type_}}
 
 
