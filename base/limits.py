@@ -66,7 +66,7 @@ MAX_DESCRIBED_MARKER = 64
 MAX_PATTERN_LENGTH = 1024
 """characters: an expression in such a description | as above"""
 MAX_PATTERN_ALTERNATIVES = 32
-"""alternatives: what an expression in such a description may match | as above"""
+"""alternatives: texts that an expression in such a description may match | as above"""
 MAX_PATTERN_DEPTH = 8
 """levels: groups of an expression in such a description | as above"""
 MAX_DECODED = 8192
@@ -257,7 +257,7 @@ MAX_WAITING_TURNS = 64
 MAX_WAITING_TURN_BYTES = 16_777_216
 """bytes: reasoning and token ids of these answers together | they are kept here alone"""
 MAX_COMPARED_TURNS = 16_384
-"""answers: answers whose rendered form is known to be what was generated, for each model
+"""answers: answers whose rendered form is known to equal the generated one, for each model
 | the first ones are compared again"""
 # For each thread: 1 s of short prompts, or minutes of long ones, which no engine reads faster.
 WAITING_PER_THREAD = 1024

@@ -67,7 +67,7 @@ class Cell(msgspec.Struct):
 
     size: wanted argument tokens. tokens: of the whole output.
     us: per token, the median of `rounds`; a lower bound if `at_least`.
-    note: the mistake in the result; "" if there is none.
+    note: the mistake in the result, or "".
     """
 
     size: int

@@ -36,7 +36,7 @@ def read_tables(source: str) -> dict[str, str]:
             else:
                 unit, _, row = text.partition(": ")
                 what, beyond = re.split(r"\s\| ", row)
-                bound = f"{names[constant]:,.0f} {unit}"
+                bound = f"{names[constant]:,.12g} {unit}"
                 tables[table] += f"| {what} | {bound} | {beyond} | `{constant}` |\n"
     return tables
 
