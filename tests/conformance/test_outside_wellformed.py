@@ -36,7 +36,7 @@ def draw_turn(draw: random.Random, template: OutsideTemplate, kind: str) -> Well
 
 @pytest.mark.parametrize("name", READ)
 @pytest.mark.parametrize("kind", KINDS)
-@fuzz(3)
+@fuzz(2)
 @given(draw=st.randoms(use_true_random=True), size=st.integers(1, 40))
 def test_a_wellformed_call_of_a_public_template_passes_unchanged(
     name: str, kind: str, draw: random.Random, size: int

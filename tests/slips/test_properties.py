@@ -124,7 +124,7 @@ def test_nothing_is_invented(family: Family, data: st.DataObject) -> None:
 
 
 @every_family
-@fuzz(10)
+@fuzz(9)
 @given(
     before=st.sampled_from(["use ", "use\n", ""]),
     after=st.sampled_from([" to end it", "\nand go on", "]>c"]),
