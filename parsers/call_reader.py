@@ -61,6 +61,7 @@ class CallReader:
         # The value that the next key has ended, with its state and key, and the next one's marker.
         self._unended: tuple[State, str, SchemaValue, str] | None = None
         self._reopened: SchemaValue | None = None  # the value that goes on
+        self._holds_key = False  # whether the value's text ends with a key and its markers
         self._value_key = ""
         self.collected = self.opened = ""
         self.unquoted_end = -1
@@ -85,6 +86,7 @@ class CallReader:
             self.grammar = build_grammar(state, self._format, calls)
         elif state in VALUE_STATES:
             breaks = self._table.call_spelling.most_breaks
+            self._holds_key = self._holds_key and self._reopened is not None
             self.value = self._reopened or begin_value(
                 calls, self._format, state, self._key, breaks
             )
@@ -98,7 +100,12 @@ class CallReader:
         """Takes a text without markers; False if it did not. None in states that need more."""
         if self.grammar is not None:
             return self.grammar.take_run
-        return None if self.value is None else self.value.feed
+        return None if self.value is None or self._holds_key else self.value.feed
+
+    def feed_value(self, value: SchemaValue, text: str) -> None:
+        """Read the next text of the open value."""
+        self._holds_key = self._holds_key and text.isspace()
+        value.feed(text)
 
     def find_target(self, marker: str, state: State, target: State | Jump) -> State | Jump | None:
         """Return where a marker leads from `state`; None: it is text.
@@ -108,7 +115,7 @@ class CallReader:
         if marker in self._table.doubled.get(state, ()) and not self._shown.is_doubled(marker):
             if state is State.NAME or self._doubles_start():
                 return state
-            if state in VALUE_STATES:  # the start of another value: no text holds the token
+            if self._holds_key:  # perhaps a parameter that no schema declares
                 self._shown.calls.malformed("swallowed_markup")
             return None
         if state is not State.NAME:
@@ -221,20 +228,27 @@ class CallReader:
         if not is_sure:
             calls.malformed("swallowed_markup")
 
-    def reopen(self, *, ends_key: bool) -> tuple[State, str] | None:
+    def reopen(self, end: str = "") -> State | None:
         """Go on with the value in front of a key, which only a token seemed to end.
 
-        ends_key: the key is whole. It ends the value if it is declared; else it is text of it.
-        Return the value's state, and this text; None if the key stays one.
+        end: the marker that ends the key, which is whole then: it ends the value if it is declared.
+        Return the value's state; None if the key stays one.
         """
         if self._unended is None or self._unended[3] in self._table.spelled:
             return None
         state, before, value, marker = self._unended
         doubles = self.collected == before and value.is_empty
-        if ends_key and (doubles or self._shown.calls.schema.member(self.collected).declared):
+        if end and (doubles or self._shown.calls.schema.member(self.collected).declared):
             return None
+        value.feed(marker + self.collected + end)
         self._unended, self._reopened, self._key = None, value, before
-        return state, marker + self.collected
+        self._holds_key = bool(end)
+        return state
+
+    def holds_words(self) -> bool:
+        """Whether a collected key is text for its words: no declared key begins with them."""
+        words, schema = self.collected.lstrip(), self._shown.calls.schema
+        return len(words.split()) > 1 and not schema.root.begins_property(words)
 
     def end_value(self) -> None:
         """End the last value, which has no end of its own, in front of the call's end."""

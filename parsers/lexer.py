@@ -81,8 +81,11 @@ class Reader(Protocol):
     def end_value(self) -> None:
         """End a value that has no end of its own."""
 
-    def reopen_value(self) -> bool:
-        """Go on with the value in front of a key, if only a token seemed to end it."""
+    def reopen_value(self, end: str = "") -> bool:
+        """Go on with the value in front of a key, if only a token seemed to end it.
+
+        end: the marker that ends the key.
+        """
 
 
 class Lexer:

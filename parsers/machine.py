@@ -310,8 +310,8 @@ class LinearParser(StreamParser, Reader):
             return self.follow(marker) if marker in self._lexer.markers else len(marker)
         if self._state is not State.KEY:
             return None
-        if self.reopen_value(ends_key=True):
-            return len(marker)  # it is read in the value
+        if self.reopen_value(marker):
+            return 0
         return self._key.follow(marker, target_state(to))
 
     def _go(self, marker: str, target: State | Jump, reused: int) -> int:
@@ -420,7 +420,7 @@ class LinearParser(StreamParser, Reader):
                 return 0
             self._shown.show(text)
         elif self._call.value is not None:
-            self._call.value.feed(text)
+            self._call.feed_value(self._call.value, text)
         elif state in COLLECTED_STATES:
             return self._collect(text)
         elif state is State.IGNORED:
@@ -450,18 +450,18 @@ class LinearParser(StreamParser, Reader):
         self.enter(State.PARAMETERS)
 
     @override
-    def reopen_value(self, *, ends_key: bool = False) -> bool:
-        if (reopened := self._call.reopen(ends_key=ends_key)) is None:
+    def reopen_value(self, end: str = "") -> bool:
+        if (state := self._call.reopen(end)) is None:
             return False
-        state, text = reopened
         self.enter(state)
-        self.take_text(text)
         return True
 
     def _collect(self, text: str) -> int:
         """Add to a name, key or header; reject the call if it cannot be one."""
         if self._call.collect(self._state, text):
-            self._shown.keep(text)
+            reopens = self._state is State.KEY and self._call.holds_words()
+            if not reopens or not self.reopen_value():
+                self._shown.keep(text)
             return len(text)
         if self._key.end():
             return 0

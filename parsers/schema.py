@@ -214,10 +214,16 @@ class ValueSchema:
 
     def has_property(self, key: str) -> bool:
         """Whether the schema names a member `key` of an object."""
-        return any(
-            isinstance(properties := part.find_properties(), dict) and key in properties
-            for part in _find_reachable(self)
-        )
+        return any(key in properties for properties in self._list_properties())
+
+    def begins_property(self, text: str) -> bool:
+        """Whether the schema names a member of an object that begins with `text`."""
+        return any(key.startswith(text) for part in self._list_properties() for key in part)
+
+    def _list_properties(self) -> Iterator[JsonObject]:
+        for part in _find_reachable(self):
+            if isinstance(properties := part.find_properties(), dict):
+                yield properties
 
     def find_properties(self) -> object:
         """Return this schema's own `properties`."""

@@ -70,7 +70,7 @@ class Recorder(Reader):
         raise AssertionError("no state has values")
 
     @override
-    def reopen_value(self) -> bool:
+    def reopen_value(self, end: str = "") -> bool:
         return False
 
     def end(self) -> list[tuple[State, str]]:

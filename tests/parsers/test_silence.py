@@ -56,7 +56,7 @@ def mentioned(format_: Format) -> list[str]:
     return sorted(
         marker
         for marker in known
-        if re.search(r"\w{3}", marker) and not any(end in marker for end in ends)
+        if re.search(r"\w{3}", marker) and not any(end.strip() in marker for end in ends)
     )
 
 
