@@ -351,7 +351,7 @@ class LinearParser(StreamParser, Reader):
     def _keep_inner_marker(self, target: State | Jump, own: str, *, is_spelled: bool) -> None:
         """Note a marker that does not follow text. is_spelled: no token is in it."""
         shown, ends = self._shown, target in CALL_ENDS
-        begins = self._state is State.TOOL_SECTION and target in CALL_HEADS
+        begins = self._state is State.TOOL_SECTION and target in CALL_HEADS - self._call.outside
         if self._table.has_several and begins:
             shown.begin_call(own)
         elif is_spelled or not ends or not shown.has_words:

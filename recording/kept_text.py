@@ -234,7 +234,8 @@ def declared_names(
 def _format_texts(parsers: ParserNames) -> tuple[set[str], set[str], set[str]]:
     """Return the markers, the words in patterns, and the keys of these parsers' formats."""
     named = ((tool_format, parsers.tool_call), (reasoning_format, parsers.reasoning))
-    formats = [format_ for find, name in named if name and (format_ := find(name))]
+    found = [format_ for find, name in named if name and (format_ := find(name))]
+    formats = [form for format_ in found for form in (format_, *format_.forms)]
     markers = {
         marker
         for format_ in formats

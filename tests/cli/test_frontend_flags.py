@@ -75,7 +75,7 @@ def start(tmp_path: Path) -> Callable[..., str]:
     )
 
     def start(*arguments: str) -> str:
-        command = [sys.executable, "-S", "-c", program, *arguments]
+        command = [sys.executable, "-c", program, *arguments]
         return subprocess.run(
             command,
             capture_output=True,

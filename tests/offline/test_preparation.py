@@ -67,7 +67,7 @@ BAD = [
     (VlmGenerationRequest(image="x", prompt="y"), "request", "generate_vlm_batch"),
     (ask(LONG), "prompt_too_long", "tokens; at most 2047 tokens"),
     (ask(LONG * 20), "prompt_too_long", "characters; at most 2047 tokens"),
-    (ask("\ud800"), "prompt_too_long", "half of a surrogate pair"),
+    (ask("\ud800"), "template", "surrogates not allowed"),
 ]
 
 

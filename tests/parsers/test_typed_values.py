@@ -114,6 +114,8 @@ WRITE = {
     "kimi_k3": '<|open|>tools<|sep|><|open|>call tool="f"<|sep|><|open|>argument key="{key}" '
     'type="{type}"<|sep|>{text}<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
 }
+# Syntaxes whose values have types of their own, of which only a string may become another.
+TYPED = {"hermes", "kimi_k2", "pythonic", "deepseek_v32", "kimi_k3"}
 TYPES = {"i": "integer", "f": "number", "b": "boolean", "s": "string", "a": "array", "o": "object"}
 # One table for all formats: a declared key, the JSON that the model writes, and the value read.
 RETYPED: list[tuple[str, str, Any]] = [
@@ -141,6 +143,8 @@ def test_a_scalar_has_the_declared_type_in_every_format(
     quoted = written.startswith('"')
     if name == "qwen3_coder" and written == "null" and key == "s":
         expected = "null"  # plain text has no null beside strings
+    if name in TYPED and not quoted:
+        expected = json.loads(written)
     text = written.strip('"')
     output = WRITE[name].format(
         key=key,

@@ -301,10 +301,10 @@ def test_a_malformed_call_is_counted_by_kind_and_logged_without_its_words(caplog
     with caplog.at_level("INFO", "backedge"):
         asyncio.run(answer(build_worker(metrics, HERMES), outputs(ids), **WITH_TOOLS))
     counted = exposed(metrics)
-    assert counted["malformed_calls_total qwen3+hermes invalid_key"] == 1
+    assert counted["malformed_calls_total qwen3+hermes invalid_json"] == 1
     assert counted["tool_calls_total qwen3+hermes malformed"] == 1
     [line] = [each.getMessage() for each in caplog.records if "stays open" in each.getMessage()]
-    assert line.endswith("of parser qwen3+hermes stays open: invalid_key")
+    assert line.endswith("of parser qwen3+hermes stays open: invalid_json")
     assert "Bergen" not in caplog.text
     assert "get_weather" not in caplog.text
 

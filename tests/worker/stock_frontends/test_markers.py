@@ -19,7 +19,9 @@ CASES = [
     (ParserNames("nobody's", "qwen3"), ParserNames("nobody's"), None),
     # A call that begins with a word, or a brace alone.
     (ParserNames("phi4"), NONE, [*SIGNS, "functools"]),
-    (ParserNames("llama3_json"), NONE, [*SIGNS, "<|python_tag|>"]),
+    (ParserNames("llama3_json"), NONE,
+     [*SIGNS, "<|python_tag|>", "<|python_start|>", "<function=", "<|python_end|>",
+      "</function>"]),
 ]  # fmt: skip
 
 
