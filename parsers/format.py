@@ -6,6 +6,7 @@ import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NoReturn
 
 from ..base.errors import SetupError
@@ -343,7 +344,7 @@ class Format:
         """Whether this format has tool calls."""
         return not CALL_STATES.isdisjoint(self._entered())
 
-    @property
+    @cached_property
     def has_channels(self) -> bool:
         """Whether all text stands in messages, whose headers say which are reasoning."""
         if self.initial_state is State.IGNORED:
