@@ -79,7 +79,7 @@ def find(name: str) -> str | None:
 
 
 def explain_missing(names: Iterable[str] | None = None) -> str:
-    """Return which of the parts, or of all, are missing, and for what; "" if none is."""
+    """Return which of the parts, or of all, are missing, and for what; "" if all are there."""
     missing = [name for name in (names or PARTS) if find(name) is None]
     return ", ".join(f"{name} (for {PARTS[name].users})" for name in missing)
 
