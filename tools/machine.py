@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -49,6 +50,16 @@ def find_library(name: str) -> str | None:
     return name
 
 
+def find_lscpu() -> str | None:
+    """Return the path of `lscpu` where it can tell the processors, for which it reads /sys."""
+    if (path := find_program("lscpu")) is None:
+        return None
+    command = [path, "--json", "--extended=CPU,CORE,NODE", "--online"]
+    return (
+        path if subprocess.run(command, capture_output=True, check=False).returncode == 0 else None
+    )
+
+
 def program(*names: str, users: str) -> Part:
     """Return a program under any of its names."""
     return Part(partial(find_program, *names), users)
@@ -69,6 +80,7 @@ PARTS = {
     "prometheus": program("prometheus", users="the dashboard"),
     "promtool": program("promtool", users="the alerts"),
     "redis-server": program("redis-server", users="the store of turns"),
+    "lscpu": Part(find_lscpu, "vLLM's engine on a CPU"),
     "libnuma": Part(partial(find_library, "libnuma.so.1"), "vLLM's engine on a CPU"),
 }
 

@@ -393,10 +393,10 @@ def end_on_sigterm() -> None:
 def engine_environment(engine: Sequence[str]) -> dict[str, str]:
     """Return the variables that an engine's flags need; {} for a GPU.
 
-    Raises `MissingPartError` without the library that vLLM's CPU build loads.
+    Raises `MissingPartError` without the library and the program that vLLM's CPU build needs.
     """
-    if engine == CPU_ENGINE and (missing := explain_missing(["libnuma"])):
-        raise MissingPartError(f"not on this machine: {missing}; install Debian's libnuma1")
+    if engine == CPU_ENGINE and (missing := explain_missing(["libnuma", "lscpu"])):
+        raise MissingPartError(f"not on this machine: {missing}")
     return CPU_ENVIRONMENT if engine in CPU_ENGINES else {}
 
 

@@ -17,13 +17,15 @@ ABSENT = machine.program("no-such-program", users="nothing")
 def lacking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the machine have a shell, and lack everything else."""
     parts = {"sh": machine.program("no-such-program", "sh", users="scripts")}
-    monkeypatch.setattr(machine, "PARTS", parts | dict.fromkeys(("etcd", "libnuma"), ABSENT))
+    monkeypatch.setattr(
+        machine, "PARTS", parts | dict.fromkeys(("etcd", "libnuma", "lscpu"), ABSENT)
+    )
 
 
 @pytest.mark.usefixtures("lacking")
 def test_what_is_missing_is_one_sentence() -> None:
     sentence = machine.describe_machine()
-    assert sentence.startswith("Not on this machine: etcd (for nothing), libnuma (for nothing).")
+    assert sentence.startswith("Not on this machine: etcd (for nothing), libnuma (for nothing), ")
     assert machine.explain_missing(["sh"]) == ""
 
 
