@@ -16,13 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError, show
-from ..base.json_types import JsonObject, NestingError, check_nesting, is_deeper
-from ..base.limits import (
-    MAX_DECODED_NESTING,
-    MAX_DESCRIBED_MARKER,
-    MAX_DESCRIBED_MARKERS,
-    MAX_DESCRIPTION_BYTES,
-)
+from ..base.json_types import JsonObject, check_nesting
+from ..base.limits import MAX_DESCRIBED_MARKER, MAX_DESCRIBED_MARKERS, MAX_DESCRIPTION_BYTES
 from .arguments.json_calls import CallKeys
 from .base import ParserNames
 from .format import Format, Jump, ReuseSuffix, Spelling, State, Target
@@ -89,10 +84,8 @@ def name_description(description: object) -> str:
     The name holds the description, so it suffices to build the parsers.
     """
     try:
-        if is_deeper(description, MAX_DECODED_NESTING):
-            raise NestingError(f"it is nested more than {MAX_DECODED_NESTING} levels deep")
         text = msgspec.json.encode(description, order="sorted").decode()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SetupError(f"the model's `response_template` cannot be used: {error}.") from error
     if len(text) > MAX_DESCRIPTION_BYTES:
         raise SetupError(

@@ -233,9 +233,7 @@ def declared_names(
 
 def _format_texts(parsers: ParserNames) -> tuple[set[str], set[str], set[str]]:
     """Return the markers, the words in patterns, and the keys of these parsers' formats."""
-    named = ((tool_format, parsers.tool_call), (reasoning_format, parsers.reasoning))
-    found = [format_ for find, name in named if name and (format_ := find(name))]
-    formats = [form for format_ in found for form in (format_, *format_.forms)]
+    formats = list(_find_formats(parsers))
     markers = {
         marker
         for format_ in formats
@@ -251,6 +249,14 @@ def _format_texts(parsers: ParserNames) -> tuple[set[str], set[str], set[str]]:
         for key in (*group, *format_.keys.inside)
     }
     return markers, words, keys
+
+
+def _find_formats(parsers: ParserNames) -> Iterator[Format]:
+    """Yield the formats of these parsers, in each of their forms."""
+    named = ((tool_format, parsers.tool_call), (reasoning_format, parsers.reasoning))
+    for find, name in named:
+        if name and (format_ := find(name)) is not None:
+            yield from (format_, *format_.forms)
 
 
 def _pattern_words(format_: Format) -> Iterator[str]:
