@@ -31,7 +31,9 @@ with contextlib.suppress(ImportError):  # the clients' tests have no Hypothesis
 
 # Left to `make test-more`: all that takes over half a minute of a core, by the beginnings of ids.
 MORE = (
+    "tests/cli/inspect/test_page.py",
     "tests/conformance/",
+    "tests/deploy/test_commands.py",
     "tests/e2e/test_bad_requests.py",
     "tests/e2e/test_described.py",
     "tests/e2e/test_described_plain.py",
@@ -64,7 +66,14 @@ MORE = (
     "tests/engines/sglang/test_parsers.py::TestSamples",
     "tests/engines/test_seams.py",
     "tests/engines/vllm/test_parsers.py::TestSamples",
+    "tests/examples/test_offline.py",
+    "tests/frontend/test_template_attacks.py",
     "tests/hostile/",
+    "tests/offline/test_batch_images.py",
+    "tests/offline/test_kills.py",
+    "tests/offline/test_ray.py",
+    "tests/offline/test_row_fuzz.py",
+    "tests/parsers/test_calls_beside_no_call.py",
     "tests/parsers/test_families.py::test_any_cut",
     "tests/parsers/test_families.py::test_truncated_anywhere",
     "tests/parsers/test_families_vllm.py",
@@ -74,10 +83,18 @@ MORE = (
     "tests/parsers/test_linear_cost.py",
     "tests/parsers/test_linear_samples.py",
     "tests/parsers/test_pitfalls.py::test_pitfall_at_random_cuts",
+    "tests/parsers/test_schema_steps.py::test_adversarial_schemas",
     "tests/parsers/test_structural_tag.py",
     "tests/parsers/test_tags.py::test_a_value_without_a_tag_of_its_format_is_text",
+    "tests/parsers/test_wellformed_arguments.py",
+    "tests/recording/test_redacted_structure.py",
     "tests/slips/",
+    "tests/testing/tokenizer_kit/test_runner.py",
     "tests/tokenization/detokenizer/test_base.py",
+    "tests/tools/test_docs_site.py",
+    "tests/tools/test_release_check.py",
+    "tests/worker/pool/test_described.py",
+    "tests/worker/test_leaks.py",
 )
 
 # Modules of tests/e2e that share a stack run in one process. Groups start in this order, those
