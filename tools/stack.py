@@ -406,14 +406,25 @@ def standin_path() -> str:
     return os.pathsep.join(map(str, (STANDIN / "newer", STANDIN) if newer else (STANDIN,)))
 
 
+# A server may listen only seconds after its port was chosen. Until this process ends, a UDP socket
+# with the same number keeps other stacks, also of other processes, from choosing it.
+_TAKEN: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """Return a free port of the loopback interface.
+    """Return a free port of the loopback interface, which no other stack gets.
 
     Dynamo reads the port of /metrics as a signed 16-bit number, so below 32768.
     """
-    while not is_free(port := random.randrange(20000, 32000)):
-        pass
-    return port
+    while True:
+        port = random.randrange(20000, 32000)
+        mark = socket.socket(type=socket.SOCK_DGRAM)
+        with contextlib.suppress(OSError):
+            mark.bind((LOOPBACK, port))
+            if is_free(port):
+                _TAKEN.append(mark)
+                return port
+        mark.close()
 
 
 def is_free(port: int) -> bool:
