@@ -55,7 +55,7 @@ def check_nesting(text: Text, levels: int = MAX_DECODED_NESTING) -> Text:
     return text
 
 
-def is_deeper(value: object, levels: int) -> bool:
+def is_deeper(value: object, levels: int = MAX_DECODED_NESTING) -> bool:
     """Whether JSON is nested more than `levels` deep."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError, show
-from ..base.json_types import JsonObject, check_nesting
+from ..base.json_types import JsonObject, check_nesting, is_deeper
 from ..base.limits import MAX_DESCRIBED_MARKER, MAX_DESCRIBED_MARKERS, MAX_DESCRIPTION_BYTES
 from .arguments.json_calls import CallKeys
 from .base import ParserNames
@@ -83,9 +83,11 @@ def name_description(description: object) -> str:
 
     The name holds the description, so it suffices to build the parsers.
     """
+    if is_deeper(description):
+        raise SetupError("the model's `response_template` cannot be used: it is nested too deep.")
     try:
         text = msgspec.json.encode(description, order="sorted").decode()
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise SetupError(f"the model's `response_template` cannot be used: {error}.") from error
     if len(text) > MAX_DESCRIPTION_BYTES:
         raise SetupError(
