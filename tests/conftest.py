@@ -198,6 +198,17 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return install
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out modules that `-m` leaves out whole: to import them takes a minute."""
+    module = collection_path.relative_to(ROOT.parent).as_posix()
+    chosen = config.getoption("markexpr")
+    if collection_path.suffix != ".py" or chosen not in ("more", "not more"):
+        return None
+    is_whole = module.startswith(tuple(start for start in MORE if "::" not in start))
+    has_some = any(start.startswith(module) for start in MORE)
+    return (is_whole if chosen == "not more" else not (is_whole or has_some)) or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(MORE):

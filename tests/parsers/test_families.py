@@ -99,7 +99,7 @@ def test_one_token_at_a_time(family: Family, case: Case) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
-@settings(max_examples=120, deadline=None, database=None)
+@settings(max_examples=30, deadline=None, database=None)
 @given(data=st.data())
 def test_any_cut(family: Family, data: st.DataObject) -> None:
     case = data.draw(st.sampled_from([case for case in family.all_cases() if len(case.output) > 1]))
@@ -111,7 +111,7 @@ def test_any_cut(family: Family, data: st.DataObject) -> None:
 def test_truncated_anywhere(family: Family, case: Case) -> None:
     """What a limit leaves is a beginning of the whole, and what is missing of it is reported."""
     whole = by_text(family, case, ())
-    step = max(1, len(case.output) // 60)
+    step = max(1, len(case.output) // 20)
     for end in range(0, len(case.output), step):
         parser = build_text_parser(family, case)
         events = join(parser.feed(case.output[:end]) + parser.finish(cut=True))

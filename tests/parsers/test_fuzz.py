@@ -103,7 +103,7 @@ def check_calls(events: Sequence[Event]) -> None:
 
 
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
-@fuzz(10)
+@fuzz(6)
 @given(data=st.data(), cut=st.booleans())
 def test_text(format_: Format, data: st.DataObject, cut: bool) -> None:
     pieces = data.draw(outputs(format_))
@@ -128,7 +128,7 @@ def test_text(format_: Format, data: st.DataObject, cut: bool) -> None:
 
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
 @pytest.mark.parametrize("shown", [True, False], ids=["shown", "hidden"])
-@fuzz(10)
+@fuzz(6)
 @given(data=st.data(), cut=st.booleans())
 def test_marker_tokens(format_: Format, shown: bool, data: st.DataObject, cut: bool) -> None:
     """The markers are tokens, whose text may be hidden; the text between them is cut anywhere."""

@@ -98,7 +98,7 @@ def test_exact_meaning(name: str, data: st.DataObject) -> None:
 
 
 @every_family
-@fuzz(12)
+@fuzz(6)
 @given(data=st.data())
 def test_truncated_at_every_token(name: str, data: st.DataObject) -> None:
     answer = data.draw(answers(name))

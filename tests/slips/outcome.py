@@ -108,8 +108,13 @@ def classify_slip(
         for name, value in zip(shown.names, arguments, strict=True)
         if value is not None
     ]
-    is_well_formed = not shown.still_open and write("", complete) == output
+    is_well_formed = not shown.still_open and _bare(write("", complete)) == _bare(output)
     return Class.OTHER if class_ is Class.WRONG and is_well_formed else class_
+
+
+def _bare(output: str) -> str:
+    """Return an output without what a format may write around a value: white space, CDATA."""
+    return re.sub(r"<!\[CDATA\[|\]\]>|\s", "", output)
 
 
 def differs_without_stream(events: Sequence[Event]) -> bool:
