@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ..base.limits import MAX_MARKUP
 from .argument_readers import begin_value, build_grammar
 from .arguments.incremental_grammar import IncrementalGrammar, Status, skip_space
+from .arguments.ledger import Slip
 from .arguments.schema_value import SchemaValue
 from .arguments.xml_elements import XmlElements
 from .compiled_format import CompiledFormat
@@ -91,7 +92,7 @@ class CallReader:
                 calls, self._format, state, self._key, breaks
             )
             if self._lacks_quote:
-                calls.lack_quote('"')
+                calls.ledger.lack_quote('"')
             self._value_key = self._key
             self._key, self._lacks_quote, self._reopened = "", False, None
 
@@ -140,7 +141,7 @@ class CallReader:
             return None
         space = skip_space(text, 0)
         if not space:
-            self._shown.calls.drop_mark()
+            self._shown.calls.ledger.note(Slip.MARK)
         return space
 
     def leave(
@@ -161,7 +162,7 @@ class CallReader:
             return self._read_header(self.collected.strip())
         if state is State.KEY:
             self.end_frame()
-            self._shown.calls.drop_stray()
+            self._shown.calls.ledger.drop_stray()
             self._key = self._end_key(target, marker)
             self._end_unended(self._key)
         elif self.value is not None:
@@ -180,7 +181,7 @@ class CallReader:
             return
         self._end_value(state, value)
         if target is not State.PARAMETERS:
-            self._shown.calls.end_without_marker()
+            self._shown.calls.ledger.note(Slip.VALUE_END)
 
     def _ends_nameless(self, target: State | Jump) -> bool:
         """Whether a call of a section has ended in front of its name."""
@@ -193,19 +194,19 @@ class CallReader:
         """
         if target not in VALUE_STATES or not marker.startswith("<"):
             return self.collected
-        self._shown.calls.drop_mark()
+        self._shown.calls.ledger.note(Slip.MARK)
         return self.collected.strip()
 
     def _doubles_start(self) -> bool:
         """Whether the marker of a value is doubled, which is noted: nothing of it has been read."""
         if self.value is None or not self.value.is_empty:
             return False
-        self._shown.calls.drop_mark()
+        self._shown.calls.ledger.note(Slip.MARK)
         return True
 
     def _end_value(self, state: State, value: SchemaValue) -> None:
         if state is State.JSON and value.is_text:
-            self._shown.calls.drop_mark()  # its quotes are missing
+            self._shown.calls.ledger.note(Slip.MARK)  # its quotes are missing
         value.finish()
 
     def _end_unended(self, key: str | None) -> None:
@@ -219,12 +220,12 @@ class CallReader:
         (_, before, value, marker), self._unended = self._unended, None
         calls = self._shown.calls
         if marker not in self._table.spelled and key == before and value.is_empty:
-            calls.drop_mark()
+            calls.ledger.note(Slip.MARK)
             self._reopened = value
             return
         is_sure = key is not None and calls.schema.member(key).declared and not value.is_empty
         value.finish(self._table.call_spelling.value_breaks - marker.count("\n"))
-        calls.end_without_marker()
+        calls.ledger.note(Slip.VALUE_END)
         if not is_sure:
             calls.malformed("swallowed_markup")
 
@@ -257,7 +258,7 @@ class CallReader:
             return
         is_empty = value.is_empty
         value.finish(self._table.call_spelling.most_breaks)
-        calls.end_without_marker()
+        calls.ledger.note(Slip.VALUE_END)
         if is_empty:
             calls.malformed("missing_value")
 
@@ -269,13 +270,13 @@ class CallReader:
     def _note_slip(self, state: State, target: State | Jump, marker: str) -> None:
         """Note a doubled mark between parameters, or a call without an end of its own."""
         if self._ends_for_call(state, target, marker):
-            self._shown.calls.end_without_call_end()
+            self._shown.calls.ledger.note(Slip.CALL_END)
         is_last = state is State.PARAMETERS and self._table.call_spelling.has_end
         self._lacks_end = is_last and target in _ALL_ENDS
         if state is target and state in _MEMBERS and not self._is_half_tag(marker):
-            self._shown.calls.drop_mark()
+            self._shown.calls.ledger.note(Slip.MARK)
         if is_last and target is Jump.RETURN:
-            self._shown.calls.end_without_marker()
+            self._shown.calls.ledger.note(Slip.VALUE_END)
 
     def _ends_for_call(self, state: State, target: State | Jump, marker: str) -> bool:
         """Whether a marker comes in place of the call's own end."""
@@ -344,7 +345,7 @@ class CallReader:
             return False
         self._shown.start_call(name, call_id)
         if self._lacks_end:
-            self._shown.calls.drop_mark()
+            self._shown.calls.ledger.note(Slip.MARK)
         return True
 
     def end_frame(self) -> None:
@@ -376,7 +377,7 @@ class CallReader:
         if (before := self._named) is not None and before[0] != name:
             if not self.start():
                 return False
-            self._shown.calls.drop_mark()  # its end is missing
+            self._shown.calls.ledger.note(Slip.MARK)  # its end is missing
         if not functions.may_be_name(name, self._table.frame_words):
             return False
         self._named = name, match.groupdict().get("id")
@@ -424,6 +425,24 @@ class CallReader:
             return None
         return state if state in TEXT_STATES else State.CONTENT, text
 
+    def note_marker(self, marker: str) -> None:
+        """Note the marker that led to the present state."""
+        self.opened = marker
+
+    def demand_declared(self, is_demanded: bool = True) -> None:
+        """Let the call count only if its function is declared."""
+        self.declared_only = is_demanded
+
+    def note_unquoted_end(self) -> None:
+        """Note that a key's end stands here without its quote, unless there is one already."""
+        if self.unquoted_end < 0:
+            self.unquoted_end = len(self.collected)
+
+    def end_unquoted_key(self, end: str) -> None:
+        """End the key in front of its first end, which has no quote."""
+        self._shown.calls.ledger.lack_quote(self.opened[-1])
+        self.collected, self.opened = self.collected[: self.unquoted_end], end
+
     def keep_open(self) -> bool:
         """Keep the open call in which something was collected that is no key and no header."""
         if not self._keeps_open:
@@ -459,7 +478,7 @@ class CallReader:
     @property
     def held_value(self) -> str:
         """The text of a value that waits for its end."""
-        return self.value.held if self.value is not None else self._shown.calls.held_words
+        return self.value.held if self.value is not None else self._shown.calls.ledger.stray
 
     @property
     def held_text(self) -> list[HeldText]:

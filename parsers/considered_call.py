@@ -95,7 +95,9 @@ class ConsideredCalls:
         self._reader.enter(State.REASONING)
         in_text = ends.difference(self._table.ids.values())
         self.call = ConsideredCall(marker, ends, in_text, lexer.reasoning_tokens)
-        self._shown.plain = lexer.scanner = None  # all text comes to `consider`
+        # All text comes to `consider`.
+        self._shown.read_closely()
+        lexer.find_no_markers()
         return True
 
     def feed(self, text: str, token_ids: Sequence[int]) -> None:
@@ -131,7 +133,7 @@ class ConsideredCalls:
         if call is not None and cut:
             self.call = None
             self._reader.enter(State.REASONING)
-            self._shown.events.append(ToolCallCut(None, call.marker + call.text))
+            self._shown.calls.events.append(ToolCallCut(None, call.marker + call.text))
         elif call is not None:
             self._mean(call)
 
@@ -146,7 +148,7 @@ class ConsideredCalls:
         """Read a call that is meant, and what waits after it."""
         self.call, self._are_meant = None, True
         self._reader.enter(State.REASONING)
-        self._lexer.reasoning_tokens = call.reasoning_tokens
+        self._lexer.recount(call.reasoning_tokens)
         reused = self._reader.follow(call.marker)
         self._lexer.read_again(call.marker[len(call.marker) - reused :])
         for piece in call.pieces:

@@ -137,9 +137,8 @@ class _NamedCall:
     def __init__(self, name: str, *, guesses: bool) -> None:
         self._name = name
         self._array: LinearParser | None = None
-        self._events: list[Event] = []
         self._guesses = guesses
-        self._calls = ToolCallEmitter(self._events, {}, guesses=guesses)
+        self._calls = ToolCallEmitter({}, guesses=guesses)
         self._arguments = JsonRepairer(self._calls.arguments, malformed=self._calls.stops_repair)
         self._state: Callable[[str], None] = self._begin
         self._held = ""
@@ -160,7 +159,7 @@ class _NamedCall:
             return self._array.feed(text)
         text, self._held = self._held + text, ""
         self._state(text)
-        return self._take() if self._array is None else self._array.feed(text)
+        return join(self._calls.take()) if self._array is None else self._array.feed(text)
 
     def _begin(self, text: str) -> None:
         """Determine what `text` begins."""
@@ -193,7 +192,7 @@ class _NamedCall:
 
     def _show(self, text: str) -> None:
         self._state = self._show
-        self._events.append(Content(text))
+        self._calls.events.append(Content(text))
 
     def finish(self, *, cut: bool) -> list[Event]:
         """Return the events of held-back text; arguments that have not ended stay open."""
@@ -201,14 +200,9 @@ class _NamedCall:
             return self._array.finish(cut=cut)
         if not self._calls.open:
             if self._held and not (cut and self._held.lstrip()):
-                self._events.append(Content(self._held))
+                self._calls.events.append(Content(self._held))
             elif self._held:
-                self._events.append(ToolCallCut(None, self._held))
+                self._calls.events.append(ToolCallCut(None, self._held))
         elif self._arguments.status is not Status.DONE:
-            self._events.append(ToolCallCut(self._calls.index, self._held))
-        return self._take()
-
-    def _take(self) -> list[Event]:
-        events = join(self._events)
-        self._events.clear()
-        return events
+            self._calls.events.append(ToolCallCut(self._calls.index, self._held))
+        return join(self._calls.take())

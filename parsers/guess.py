@@ -16,10 +16,11 @@ class Guess:
     last: the marker after which nothing was read.
     """
 
-    def __init__(self, opening: str, before: int) -> None:
+    def __init__(self, opening: str, before: int, *, interrupts: bool = False) -> None:
         self.opening = opening
         self.before = before
-        self.is_message = self.interrupts = False
+        self.interrupts = interrupts
+        self.is_message = False
         self.last = ""
         self.words = ""
         self.words_end = 0
@@ -42,8 +43,68 @@ class Guess:
         """Drop what was collected: it was a message's header, and the message follows."""
         self.is_message = True
         self.words_end = 0
-        self.call = self.item = None
+        self.end_item()
         self.pieces.clear()
+
+    def show(self) -> None:
+        """Forget what was collected: text after a call, which goes out."""
+        self.shows, self.last = True, ""
+        self.end_item()
+        self.pieces.clear()
+
+    def note_marker(self, marker: str) -> None:
+        """Note the marker that was read last."""
+        self.last = marker
+
+    def add(self, text: str) -> None:
+        """Collect text."""
+        self.pieces.append(text)
+        if not text.isspace():
+            self.last = ""
+
+    # Calls and items.
+
+    def begin_call(self, marker: str) -> None:
+        """Collect the marker that begins a call in a section."""
+        self.call = len(self.pieces)
+        self.pieces.append(marker)
+
+    def begin_item(self) -> None:
+        """Begin an item of a list with the next piece."""
+        self.item = len(self.pieces)
+
+    def end_item(self) -> None:
+        """Forget where a call or an item has begun."""
+        self.call = self.item = None
+
+    def take_back(self, start: int) -> list[str]:
+        """Return the pieces from `start` on, which are collected no longer."""
+        pieces = self.pieces[start:]
+        del self.pieces[start:]
+        return pieces
+
+    def put_back(self, pieces: list[str]) -> None:
+        """Collect pieces again that were taken back."""
+        self.pieces += pieces
+
+    def drop_front(self, marks: str) -> None:
+        """Drop `marks` in front of all that was collected."""
+        self.pieces = ["".join(self.pieces).lstrip(marks)]
+
+    # Words.
+
+    def end_words(self) -> None:
+        """Let the words end after the last piece."""
+        self.words_end = len(self.pieces)
+
+    def take_words(self) -> str:
+        """Return the words, which go out."""
+        words, self.words = self.words, ""
+        return words
+
+    def drop_shown(self) -> None:
+        """Drop the marker and the words, which have gone out."""
+        self.opening, self.pieces = "", self.pieces[self.words_end :]
 
     def add_words(self, text: str) -> None:
         """Add to the words, together with what stands between them."""

@@ -127,6 +127,14 @@ class Lexer:
         self.grammar = grammar
         self.counts = state in REASONING_STATES
 
+    def recount(self, reasoning_tokens: int) -> None:
+        """Count reasoning tokens from this number on: those after it are read again."""
+        self.reasoning_tokens = reasoning_tokens
+
+    def find_no_markers(self) -> None:
+        """Pass all text on as text, until the next state."""
+        self.scanner = None
+
     @property
     def markers(self) -> Mapping[str, Target]:
         """The markers of the present state."""
@@ -176,7 +184,7 @@ class Lexer:
             if verdict is not None:
                 pieces.extendleft(reversed(self._decide(undecided, verdict)))
         elif marker is None:
-            self._read_text(text, token_ids)
+            self.read_piece(text, token_ids)
         elif len(token_ids) > 1:
             raise ValueError(f"the marker token {token_ids[0]} ({marker!r}) must be fed alone")
         elif grammar is not None and grammar.in_string and marker in self.markers:
@@ -200,12 +208,12 @@ class Lexer:
             self._read_token_as_text(undecided.marker, undecided.text)
         out, rest = undecided.release() if verdict is Verdict.DOUBT else ([], undecided.pieces)
         for text, token_ids in out:
-            self._read_text(text, token_ids)
+            self.read_piece(text, token_ids)
         if verdict is Verdict.STRING or self.grammar is None or not self.grammar.in_string:
             self.undecided = None
         return rest
 
-    def _read_text(self, text: str, token_ids: Sequence[int]) -> None:
+    def read_piece(self, text: str, token_ids: Sequence[int]) -> None:
         """Read a piece of text, or a marker token as text of a string."""
         if token_ids and self._table.alone:
             # Special tokens are hidden.

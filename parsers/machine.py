@@ -139,10 +139,11 @@ class LinearParser(StreamParser, Reader):
             skips=not table.grammar.guided,
         )
         self._state: State
+        self._plain_tokens = 0  # of reasoning, which the lexer has not counted
         self._ends = False  # nothing follows, so what waits is at most half a marker
         self._take_run: Callable[[str], bool | None] | None
         if table.prefix:
-            self._shown.events.append(Content(table.prefix))
+            self._shown.calls.events.append(Content(table.prefix))
         self.enter(state or table.initial_state)
 
     @property
@@ -173,7 +174,7 @@ class LinearParser(StreamParser, Reader):
     @property
     @override
     def reasoning_tokens(self) -> int:
-        return self._lexer.reasoning_tokens
+        return self._plain_tokens + self._lexer.reasoning_tokens
 
     @property
     @override
@@ -217,25 +218,24 @@ class LinearParser(StreamParser, Reader):
                 if plain is not None:
                     # Most tokens are text of an answer.
                     if plain is Reasoning:
-                        lexer.reasoning_tokens += len(token_ids)
+                        self._plain_tokens += len(token_ids)
                     return [plain(text)]
                 take_run = self._take_run
                 if take_run is not None and take_run(text) is not False:
-                    return shown.take() if shown.events else []
+                    calls = shown.calls
+                    return calls.take() if calls.events else []
         return self._feed_closely(text, token_ids)
 
     def _feed_closely(self, text: str, token_ids: Sequence[int]) -> list[Event]:
         """Read a piece that has or may have a marker, or whose state takes no run."""
-        lexer, shown = self._lexer, self._shown
+        lexer, calls = self._lexer, self._shown.calls
         if lexer.undecided is None and self._alone.isdisjoint(token_ids):
-            lexer.read(text)
-            if lexer.counts:
-                lexer.reasoning_tokens += len(token_ids)
+            lexer.read_piece(text, token_ids)
         else:
             for piece in lexer.split(text, token_ids):
                 # The text before a marker may begin a call.
                 (lexer if self._thoughts.call is None else self._thoughts).feed(*piece)
-        return shown.take() if shown.events else []
+        return calls.take() if calls.events else []
 
     @override
     def finish(
@@ -253,15 +253,15 @@ class LinearParser(StreamParser, Reader):
             self._report_cut()
         else:
             if cut and (half := lexer.drop_half_marker()):
-                self._shown.events.append(ToolCallCut(None, half))
+                self._shown.calls.events.append(ToolCallCut(None, half))
             lexer.flush()
             if self._state is State.NAME and COMPLETE in lexer.markers:
-                self._call.declared_only = True  # a name needs no arguments only then
+                self._call.demand_declared()  # a name needs no arguments only then
                 self.follow(COMPLETE)
                 lexer.read_again()
                 lexer.flush()
             self._finish_open()
-        return events + self._shown.take()
+        return events + self._shown.calls.take()
 
     def _finish_open(self) -> None:
         """End the output: what has not become a call is text, and an open call is closed."""
@@ -328,7 +328,7 @@ class LinearParser(StreamParser, Reader):
         self._use(self._table.forms.get(marker, self._table))
         self.enter(entered)
         shown.note_marker(marker)
-        call.opened = marker
+        call.note_marker(marker)
         return reused
 
     def _keep_marker(self, marker: str, target: State | Jump, own: str) -> None:
@@ -336,10 +336,10 @@ class LinearParser(StreamParser, Reader):
         state, shown = self._state, self._shown
         is_spelled = marker in self._table.spelled
         if state not in TEXT_STATES:
-            self._call.declared_only |= is_spelled and shown.has_words
+            self._call.demand_declared(self._call.declared_only or (is_spelled and shown.has_words))
             self._keep_inner_marker(target, own, is_spelled=is_spelled)
         elif target not in TEXT_STATES:
-            self._call.declared_only = is_spelled
+            self._call.demand_declared(is_spelled)
             to = self._lexer.markers[marker]
             said = to.said if isinstance(to, ReuseSuffix) else 0
             shown.leave_text(own, said, ends=target in self._call.outside)

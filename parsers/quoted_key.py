@@ -30,8 +30,7 @@ class QuotedKey:
             return None
         if target not in VALUE_STATES:
             return len(marker) if self.end() else None
-        if call.unquoted_end < 0:
-            call.unquoted_end = len(call.collected)
+        call.note_unquoted_end()
         return len(marker) - self._reader.take_text(marker)
 
     def end(self) -> bool:
@@ -44,8 +43,7 @@ class QuotedKey:
             return False
         rest = call.collected[at:]
         found = max((end for end in self._lexer.markers if rest.startswith(end)), key=len)
-        self._shown.calls.lack_quote(call.opened[-1])
-        call.collected, call.opened = call.collected[:at], found
+        call.end_unquoted_key(found)
         self._reader.follow(found)
         self._lexer.give_back(rest.removeprefix(found))
         return True

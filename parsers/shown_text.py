@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_MARKUP, MAX_READ_AGAIN, MAX_SPACE
 from .arguments.tool_calls import FindMarkup, ToolCallEmitter
-from .events import Content, Event, Reasoning, ToolCallCut
+from .events import Content, Reasoning, ToolCallCut
 from .format import COMPLETE, FIRST_STATES, TEXT_STATES, Jump, State
 from .guess import Guess
 from .held_back import HeldText, hold
@@ -94,7 +94,7 @@ class ShownText:
 
     parameters: each declared function's JSON schema by name. separator: `Format.separator`.
     markup, guesses: as for `ToolCallEmitter`.
-    events: what the client gets next. calls: writes tool calls to `events`.
+    calls: writes tool calls, and keeps the events.
     state: the state of the text that is shown, or that calls have interrupted.
     plain: the event of text that can be shown without `show`; None if it needs more than that.
     guess: what may turn out to be text; None if nothing may.
@@ -108,9 +108,9 @@ class ShownText:
         *,
         guesses: bool = False,
     ) -> None:
-        self.events: list[Event] = []
-        self.calls = ToolCallEmitter(self.events, parameters, markup, guesses=guesses)
-        self.calls.before_start = self._show_words
+        self.calls = ToolCallEmitter(
+            parameters, markup, guesses=guesses, before_start=self._show_words
+        )
         self.state = State.CONTENT
         self.plain: type[Reasoning | Content] | None = None
         self.guess: Guess | None = None
@@ -120,12 +120,6 @@ class ShownText:
         self._has_own_end = False  # the call has ended by its own syntax, not by a marker
         self._lacks_end = False  # text has followed the call, not the marker that ends it
         self._read_again_budget = MAX_READ_AGAIN
-
-    def take(self) -> list[Event]:
-        """Return the new events."""
-        events = self.events
-        self.events = self.calls.events = []
-        return events
 
     @property
     def is_guessing(self) -> bool:
@@ -154,7 +148,7 @@ class ShownText:
     def enter_text(self, state: State) -> None:
         """Begin text of `state`; what a guess has collected is forgotten."""
         if self.guess is not None:
-            self.guess.words_end = len(self.guess.pieces)
+            self.guess.end_words()
         self._show_section()
         self.state = state
         self.guess = None
@@ -176,7 +170,12 @@ class ShownText:
                 return
             self._after_call = False
         self.plain = PLAIN_EVENTS.get(self.state)
-        self.events.append(Reasoning(text) if self.state is State.REASONING else Content(text))
+        kind = Reasoning if self.state is State.REASONING else Content
+        self.calls.events.append(kind(text))
+
+    def read_closely(self) -> None:
+        """Have all text read closely, until the next state."""
+        self.plain = None
 
     def is_space(self, text: str) -> bool:
         """Whether `text` and all text before it is white space that can still be held back."""
@@ -204,8 +203,7 @@ class ShownText:
         interrupts = self.state not in FIRST_STATES
         self.state = State.CONTENT if ends else FIRST_STATES.get(self.state, self.state)
         self.plain = None
-        guess = self.open_guess("" if ends else self._space + marker[said:])
-        guess.interrupts = interrupts
+        self.open_guess("" if ends else self._space + marker[said:], interrupts=interrupts)
 
     def enter_markup(self) -> None:
         """Begin a state that is not text."""
@@ -213,10 +211,9 @@ class ShownText:
             self.open_guess("")
         self._space = ""
 
-    def open_guess(self, opening: str) -> Guess:
-        """Start to collect what may turn out to be text. opening: the marker that left the text."""
-        self.guess = Guess(opening, self.calls.index)
-        return self.guess
+    def open_guess(self, opening: str, *, interrupts: bool = False) -> None:
+        """Start to collect what may turn out to be text. opening, interrupts: as for `Guess`."""
+        self.guess = Guess(opening, self.calls.index, interrupts=interrupts)
 
     def keep(self, text: str) -> None:
         """Collect `text` while the call has not begun."""
@@ -226,9 +223,7 @@ class ShownText:
         if self.calls.index != guess.before:
             self.guess = None
         elif text:
-            guess.pieces.append(text)
-            if not text.isspace():
-                guess.last = ""
+            guess.add(text)
 
     def keep_marker(self, marker: str, *, may_open: bool) -> None:
         """Collect a marker outside of text.
@@ -290,9 +285,7 @@ class ShownText:
         """Show what a guess after a call has collected, and `text` after it."""
         self.show("".join(guess.pieces) + text)
         self.plain = None
-        guess.shows, guess.last = True, ""
-        guess.call = guess.item = None
-        guess.pieces.clear()
+        guess.show()
 
     def keep_ignored(self, text: str) -> bool:
         """Collect text that means nothing in a call; return False to reject the call.
@@ -316,15 +309,14 @@ class ShownText:
     def begin_call(self, marker: str) -> None:
         """Collect the marker that begins a call in a section."""
         if self.guess is not None and marker:
-            self.guess.call = len(self.guess.pieces)
-            self.guess.pieces.append(marker)
+            self.guess.begin_call(marker)
 
     def begin_item(self) -> None:
         """Begin an item of a list, which may be a call."""
         if self.guess is None or self.guess.before != self.calls.index:
             self.open_guess("")
         if self.guess is not None:
-            self.guess.item = len(self.guess.pieces)
+            self.guess.begin_item()
 
     @property
     def in_call(self) -> bool:
@@ -356,13 +348,12 @@ class ShownText:
 
     def _take_back(self, guess: Guess, start: int, words: str, again: str) -> str | None:
         """Replace the pieces from `start` on; None if too much waits, or is read again."""
-        pieces = guess.pieces[start:]
-        del guess.pieces[start:]
+        pieces = guess.take_back(start)
         if len(again) > self._read_again_budget or not self.keep_other(words):
-            guess.pieces += pieces
+            guess.put_back(pieces)
             return None
         self._read_again_budget -= len(again)
-        guess.call = guess.item = None
+        guess.end_item()
         return again
 
     def keep_other(self, text: str) -> bool:
@@ -375,7 +366,7 @@ class ShownText:
             return True
         if not guess.opening and self.calls.index >= 0:
             if not guess.shows:
-                guess.pieces = ["".join(guess.pieces).lstrip(BETWEEN_CALLS)]
+                guess.drop_front(BETWEEN_CALLS)
             self._show_kept(guess, text)
             return True
         if len(guess.text) + len(text) > MAX_MARKUP:
@@ -387,7 +378,7 @@ class ShownText:
         """Note that a marker was followed."""
         self._has_own_end, self._lacks_end = marker == COMPLETE, False
         if self.guess is not None:
-            self.guess.last = marker
+            self.guess.note_marker(marker)
 
     def is_doubled(self, marker: str) -> bool:
         """Whether nothing stands between this marker and the same one, or a call, before it."""
@@ -417,8 +408,7 @@ class ShownText:
     def _show_words(self) -> None:
         """Show the words in front of a section's first call, which starts."""
         if self.guess is not None and self.guess.words:
-            self.show(self.guess.words)
-            self.guess.words = ""
+            self.show(self.guess.take_words())
             self.plain = None
 
     def _show_section(self) -> None:
@@ -428,7 +418,7 @@ class ShownText:
             if guess.is_message:
                 self.messages.reject_call(self.state)
             self.show(guess.shown_opening + "".join(guess.pieces[: guess.words_end]))
-            guess.opening, guess.pieces = "", guess.pieces[guess.words_end :]
+            guess.drop_shown()
 
     def complete_call(self) -> None:
         """Complete the open call, if any: the one place where a call's end is decided."""
@@ -463,16 +453,16 @@ class ShownText:
         guess = self.guess
         if guess is not None and shows_guess:
             if not "".join(guess.pieces[guess.words_end :]).strip(BETWEEN_CALLS):
-                guess.words_end = len(guess.pieces)  # no call has begun after the words
+                guess.end_words()  # no call has begun after the words
             self._show_section()
             held = guess.text + held
             if held.strip(BETWEEN_CALLS):
-                self.events.append(ToolCallCut(None, held))
+                self.calls.events.append(ToolCallCut(None, held))
         elif self.calls.open or held:
-            self.events.append(ToolCallCut(self.calls.index, held))
+            self.calls.events.append(ToolCallCut(self.calls.index, held))
 
     def finish(self) -> None:
         """End the output: show white space that is all of it."""
         if self._space and self.calls.index < 0:
             self._after_call = False
-            self.events.append(Content(self._space))
+            self.calls.events.append(Content(self._space))

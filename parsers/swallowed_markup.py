@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from ..base.json_types import JsonObject, check_nesting
 from ..base.limits import MAX_MARKUP, MAX_TOOL_NAME
-from .arguments.tool_calls import CallSource
+from .arguments.ledger import Ledger, Slip
 from .format import (
     TEXT_STATES,
     VALUE_STATES,
@@ -103,14 +103,14 @@ class SwallowedMarkup:
         arguments: str,
         names: Collection[str],
         schema: FunctionSchema,
-        source: CallSource,
+        ledger: Ledger,
         lacks_key: bool,
         tokens: Collection[str],
     ) -> bool:
         """Whether a value of `arguments`, which lack their last brace, has swallowed markup.
 
         names: the declared functions, and the parameters of this one. schema: of the arguments.
-        source: its slips. lacks_key: a required parameter is missing. That, and other facts of the
+        ledger: its slips. lacks_key: a required parameter is missing. That, and other facts of the
             schema, count only if there is a slip, or a tag of the format in a value.
         tokens: the markers that were tokens where they have no meaning. Spelled out, they and all
             other tokens are words about the format.
@@ -122,21 +122,21 @@ class SwallowedMarkup:
             if isinstance(value, str)
         }
         tagged = any(self._tags.search(text) is not None for text in texts.values())
-        slips = _find_slips(values, schema, source, lacks_key=lacks_key, tagged=tagged)
+        slips = _find_slips(values, schema, ledger, lacks_key=lacks_key, tagged=tagged)
         return (
-            (tagged and self._has_tags(texts.values(), names, self._list_ends(source, tokens)))
+            (tagged and self._has_tags(texts.values(), names, self._list_ends(ledger, tokens)))
             or self._has_broken_end(texts.values())
             or (slips.unended and self._has_lost_end(texts.values(), names, slips.is_merged))
-            or _has_odd_quotes(texts.values(), source.lacking_quote)
+            or _has_odd_quotes(texts.values(), ledger.quote)
             or (slips.slipped and _has_mark(texts, schema))
         )
 
-    def _list_ends(self, source: CallSource, tokens: Collection[str]) -> list[str]:
+    def _list_ends(self, ledger: Ledger, tokens: Collection[str]) -> list[str]:
         """Return the ends of calls that are markup at the end of a value.
 
         One that is spelled is text if the call has another one.
         """
-        return [end for end in self._ends if source.lacks_call_end or end in tokens]
+        return [end for end in self._ends if Slip.CALL_END in ledger.slips or end in tokens]
 
     def _has_tags(
         self, texts: Iterable[str], names: Collection[str], ends: Collection[str]
@@ -188,12 +188,12 @@ def _read_values(arguments: str) -> JsonObject:
 
 
 def _find_slips(
-    values: JsonObject, schema: FunctionSchema, source: CallSource, *, lacks_key: bool, tagged: bool
+    values: JsonObject, schema: FunctionSchema, ledger: Ledger, *, lacks_key: bool, tagged: bool
 ) -> _Slips:
     """Return the slips of a call. tagged: a value has a tag of the format."""
-    slipped = tagged or source.lacks_end or source.lacks_mark
+    slipped = tagged or not ledger.slips.isdisjoint({Slip.VALUE_END, Slip.MARK})
     is_merged = slipped and _has_other_keys(values, schema)
-    unended = source.lacks_end or (slipped and lacks_key) or is_merged
+    unended = Slip.VALUE_END in ledger.slips or (slipped and lacks_key) or is_merged
     return _Slips(slipped, is_merged, unended)
 
 

@@ -9,6 +9,7 @@ from typing_extensions import override
 from ...base.limits import MAX_BEGINNING, MAX_TOOL_NAME
 from .incremental_grammar import Status, skip_space
 from .json_text import is_literal
+from .ledger import Slip
 from .other_items import ListGrammar, OtherItem
 from .python_values import PythonValue
 from .python_words import VALUE_START, begins_literal
@@ -217,7 +218,7 @@ class PythonCallGrammar(ListGrammar):
         self.status = self._value.status
         if self.status is Status.DONE:
             if self._value.has_inner_quotes:
-                self._calls.end_without_marker()
+                self._calls.ledger.note(Slip.VALUE_END)
             self.status = Status.MORE
             self._state = self._argument
         return position

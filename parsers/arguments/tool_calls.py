@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from io import StringIO
 from typing import TypeAlias
 
@@ -20,65 +19,43 @@ from ..events import (
 from ..schema import FunctionSchema
 from .declared_functions import DeclaredFunctions
 from .json_text import escape_json
+from .ledger import Ledger, Slip
 
 # Text between parameters that is no mere mark; and a sign that it was a parameter, or belongs to
 # one: a tag, an end mark that ends nothing, a value in quotes.
 _WORD = re.compile(r"\w")
 _MARK = re.compile(r"[<>=\"{}\[\]|]")
 
-
-@dataclass
-class CallSource:
-    """The signs in a call's source that it is complete, or not.
-
-    keys: of the members so far. is_malformed: the call stays open.
-    lacks_mark, lacks_end: a mark has been dropped; the end of a value is missing.
-    lacks_call_end: so is the call's own.
-    lacking_quote: the second quote that a key lacks.
-    stray: marks between the parameters, and words that wait there. shows_stray: text went out.
-    has_literals: the values are literals, with ends of their own.
-    """
-
-    keys: set[str] = field(default_factory=set)
-    is_malformed: bool = False
-    lacks_mark: bool = False
-    lacks_end: bool = False
-    lacks_call_end: bool = False
-    lacking_quote: str = ""
-    stray: str = ""
-    shows_stray: bool = False
-    has_literals: bool = False
-
-
-FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, CallSource, bool], bool]
+FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, Ledger, bool], bool]
 """Finds markup that a call's values have swallowed: `SwallowedMarkup.is_in`."""
 
 
 class ToolCallEmitter:
     """Numbers the calls of one choice, builds their JSON text and appends the events.
 
-    events: the list to append to; its owner may replace it.
+    events: those that nobody has taken yet.
     parameters: as for `DeclaredFunctions`.
     markup: finds markers that a value has swallowed; None if values have ends of their own.
     guesses: malformed arguments are repaired by guesses, so they leave no call open.
     before_start: is called when a call starts.
     index, name: the last call's; -1 before the first. open: it has not ended.
+    ledger: of the last call.
     """
 
     def __init__(
         self,
-        events: list[Event],
         parameters: Mapping[str, JsonObject],
         markup: FindMarkup | None = None,
         *,
         guesses: bool = False,
+        before_start: Callable[[], None] = lambda: None,
     ) -> None:
-        self.events = events
+        self.events: list[Event] = []
         self.functions = DeclaredFunctions(parameters, checks=not guesses)
-        self.before_start: Callable[[], None] = lambda: None
+        self._before_start = before_start
         self._guesses = guesses
         self.use(markup)
-        self._source = CallSource()
+        self.ledger = Ledger()
         # The arguments of the last call, for `FindMarkup`, and how many characters more it takes.
         self._written = StringIO()
         self._room = 0
@@ -86,6 +63,11 @@ class ToolCallEmitter:
         self.index = -1
         self.open = False
         self.name = ""
+
+    def take(self) -> list[Event]:
+        """Return the new events."""
+        events, self.events = self.events, []
+        return events
 
     def use(self, markup: FindMarkup | None) -> None:
         """Look for the markers of another form of calls from now on."""
@@ -99,9 +81,9 @@ class ToolCallEmitter:
     def start(self, name: str, call_id: str | None = None) -> None:
         """Begin a call, after ending an open one."""
         self.end()
-        self.before_start()
+        self._before_start()
         self.index += 1
-        self._source = CallSource()
+        self.ledger = Ledger()
         self._written = StringIO()
         self._room = 0
         self._has_arguments = False
@@ -129,27 +111,28 @@ class ToolCallEmitter:
         One that comes a second time leaves the call open, since a client would have but one of the
         values; and so does a declared one with pieces of its tag.
         """
-        self.drop_stray()
-        self._source.has_literals = is_literal
-        keys = self._source.keys
-        if key in keys or self.functions.has_frame(self.name, key):
+        ledger = self.ledger
+        ledger.drop_stray()
+        lead = ", " if ledger.keys else "{"
+        if not ledger.keys:
+            # Not in an object written whole, which has ends of its own.
+            self._room = MAX_SEARCHED_ARGUMENTS if self._markup is not None else 0
+        is_doubled = ledger.add_member(key, is_literal=is_literal)
+        if is_doubled or self.functions.has_frame(self.name, key):
             self.malformed("invalid_key")
-        if not keys:
-            self.search_markup()  # not in an object written whole, which has ends of its own
-        self.arguments(f'{", " if keys else "{"}"{escape_json(key)}": ')
-        keys.add(key)
+        self.arguments(f'{lead}"{escape_json(key)}": ')
 
     def end(self) -> None:
         """End the open call, if any: close its object, or write `{}` if it has no arguments."""
         if not self.open:
             return
-        self.drop_stray()
-        source = self._source
-        if not source.is_malformed and (slip := self._find_slip()) is not None:
+        ledger = self.ledger
+        ledger.drop_stray()
+        if not ledger.is_malformed and (slip := self._find_malformation()) is not None:
             self.malformed(slip)
-        if source.is_malformed:
+        if ledger.is_malformed:
             pass
-        elif source.keys:
+        elif ledger.keys:
             self.arguments("}")
         elif not self._has_arguments:
             self.arguments("{}")
@@ -164,8 +147,7 @@ class ToolCallEmitter:
 
     def malformed(self, kind: Malformation) -> None:
         """Leave the open call open for good: its arguments cannot be JSON without a guess."""
-        if self.open and not self._source.is_malformed and not self._guesses:
-            self._source.is_malformed = True
+        if self.open and not self._guesses and self.ledger.leave_open():
             self.events.append(ToolCallMalformed(self.index, kind))
 
     def lack_value(self) -> None:
@@ -185,81 +167,44 @@ class ToolCallEmitter:
         """
         if not self.open or self._guesses:
             return False
-        if not self._source.shows_stray:
-            text = self._hold_stray(text, kind, key, skips=skips)
-        if self._source.shows_stray:
+        ledger = self.ledger
+        if not ledger.shows_stray:
+            is_slip = (_MARK if skips and not key else _WORD).search(text) is not None
+            if len(ledger.add_stray(text)) > MAX_MARKUP or is_slip:
+                self.malformed(kind)
+            text = ledger.show_stray()
+            if ledger.keys and not key:  # no word of it joins the value before
+                text = f" {text}"
+        if ledger.shows_stray:
             self.arguments(f" {key} {text}" if key else text)
-        return self._source.shows_stray
-
-    def _hold_stray(self, text: str, kind: Malformation, key: str, *, skips: bool) -> str:
-        """Hold text of the call until it is a slip, which shows it; return all of it then."""
-        source = self._source
-        slip = (_MARK if skips and not key else _WORD).search(text)
-        text = (source.stray + text).lstrip()  # white space is not held, however long it is
-        if slip is not None or len(text) > MAX_MARKUP:
-            self.malformed(kind)
-        source.shows_stray = source.is_malformed and bool(text)
-        source.stray = "" if source.shows_stray else text
-        # No word of it joins the value before.
-        return f" {text}" if source.keys and not key else text
-
-    def drop_stray(self) -> None:
-        """Drop marks, which are no part of any value: a slip."""
-        source = self._source
-        source.lacks_mark |= bool(source.stray)
-        source.stray = ""
-        source.shows_stray = False
-
-    @property
-    def held_words(self) -> str:
-        """The words that wait in the open call."""
-        return self._source.stray
+        return ledger.shows_stray
 
     def show_words(self) -> None:
         """Show the words that wait, in a call that nothing of its own goes on or ends."""
-        source = self._source
-        if _WORD.search(source.stray) is not None:
+        ledger = self.ledger
+        if _WORD.search(ledger.stray) is not None:
             self.malformed("extra_text")
-            self.arguments(f" {source.stray}" if source.keys else source.stray)
-            source.stray = ""
+            text = ledger.take_stray()
+            self.arguments(f" {text}" if ledger.keys else text)
 
-    def search_markup(self) -> None:
-        """Keep what is written from now on, for `has_swallowed_markup`."""
-        self._room = MAX_SEARCHED_ARGUMENTS if self._markup is not None else 0
-
-    def has_swallowed_markup(self) -> bool:
+    def _has_swallowed_markup(self) -> bool:
         """Whether the arguments so far, which lack their last brace, have swallowed markup."""
         if self._markup is None or not self._has_arguments or self._room <= 0:
             return False
-        written, source, functions = self._written.getvalue(), self._source, self.functions
-        if source.has_literals and not source.lacks_end:
+        ledger, functions = self.ledger, self.functions
+        if ledger.has_literals and Slip.VALUE_END not in ledger.slips:
             return False
         names = {*functions, *functions.keys(self.name)}
-        lacks_key = not source.keys.issuperset(functions.required(self.name))
-        return self._markup(written, names, self.schema, source, lacks_key)
+        lacks_key = not ledger.keys.issuperset(functions.required(self.name))
+        return self._markup(self._written.getvalue(), names, self.schema, ledger, lacks_key)
 
-    def drop_mark(self) -> None:
-        """Note that a mark has been dropped: the call needs its required parameters then."""
-        self._source.lacks_mark = True
-
-    def end_without_marker(self) -> None:
-        """Note that the end of a value is missing."""
-        self._source.lacks_end = True
-
-    def end_without_call_end(self) -> None:
-        """Note that the next call, or the end of the output, comes before the call's own end."""
-        self._source.lacks_call_end = True
-
-    def lack_quote(self, quote: str) -> None:
-        """Note that a key lacks its second quote, which its value may have."""
-        self._source.lacking_quote = quote
-
-    def _find_slip(self) -> Malformation | None:
+    def _find_malformation(self) -> Malformation | None:
         """Return the slip that only the end of the call shows."""
-        source, functions, keys = self._source, self.functions, self._source.keys
-        is_whole = self._has_arguments and not keys  # they were written as one object
-        if source.lacks_mark and not is_whole and set(functions.required(self.name)) - keys:
+        ledger, functions = self.ledger, self.functions
+        is_whole = self._has_arguments and not ledger.keys  # they were written as one object
+        lacks_key = set(functions.required(self.name)) - ledger.keys
+        if Slip.MARK in ledger.slips and not is_whole and lacks_key:
             return "missing_parameter"
-        if source.lacking_quote and not keys.issubset(functions.keys(self.name)):
+        if ledger.quote and not ledger.keys.issubset(functions.keys(self.name)):
             return "invalid_key"
-        return "swallowed_markup" if self.has_swallowed_markup() else None
+        return "swallowed_markup" if self._has_swallowed_markup() else None

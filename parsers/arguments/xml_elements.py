@@ -11,6 +11,7 @@ from ...base.limits import MAX_HELD_VALUE, MAX_TAG
 from ..schema import ValueSchema
 from .incremental_grammar import IncrementalGrammar, Status, partial_length, skip_space
 from .json_text import escape_json
+from .ledger import Slip
 from .schema_value import UNDECLARED, SchemaValue
 from .text_value import text_to_json
 from .tool_calls import ToolCallEmitter
@@ -125,7 +126,7 @@ class XmlElements(IncrementalGrammar):
     @override
     def take_unexpected(self, char: str) -> None:
         if self._unopened and self._innermost.closer:
-            self._calls.drop_mark()  # an end tag, doubled
+            self._calls.ledger.note(Slip.MARK)  # an end tag, doubled
             self._unopened -= 1
             self._state = self._drop
         else:
@@ -215,7 +216,7 @@ class XmlElements(IncrementalGrammar):
         """Read a prefix without a tag, which may be incomplete, or doubled."""
         start = position + len(self._tag_prefix)
         if text.startswith(self._tag_prefix, start):
-            self._calls.drop_mark()
+            self._calls.ledger.note(Slip.MARK)
             return start
         may_be_prefix = self._tag_prefix.startswith(text[start:])
         if self._final or not (may_be_prefix or _may_be_tag(text, start)):
@@ -264,7 +265,7 @@ class XmlElements(IncrementalGrammar):
         parent = self._innermost
         if not parent.closer:
             if parent.tag == tag != ITEM and _is_plain(parent.schema) and not parent.is_text:
-                self._calls.drop_mark()  # the tag is doubled
+                self._calls.ledger.note(Slip.MARK)  # the tag is doubled
                 return
             self._begin_members(parent, tag)
         schema = parent.schema.member(tag)

@@ -84,7 +84,7 @@ def test_a_rejected_guess_shows_its_opening_and_returns_the_rest() -> None:
     shown.keep("f or g")
     assert shown.held_text == [HeldText("possible call", " <call>f or g", 13)]
     assert shown.reject() == "f or g"
-    assert shown.take() == [Content(" <call>")]
+    assert shown.calls.take() == [Content(" <call>")]
     assert shown.state is State.CONTENT
 
 
@@ -95,7 +95,7 @@ def test_too_much_that_was_rejected_is_text_as_a_whole(monkeypatch: pytest.Monke
         shown.leave_text("<call>")
         shown.keep("ab")
         assert shown.reject() == again
-    assert join(shown.take()) == [Content("<call><call>ab")]
+    assert join(shown.calls.take()) == [Content("<call><call>ab")]
 
 
 def test_a_started_call_is_what_was_guessed() -> None:
@@ -105,7 +105,7 @@ def test_a_started_call_is_what_was_guessed() -> None:
     shown.start_call("f", None)
     assert not shown.is_guessing
     shown.complete_call()
-    assert shown.take() == CALL
+    assert shown.calls.take() == CALL
 
 
 def test_messages_of_one_kind_are_separated() -> None:
@@ -116,4 +116,4 @@ def test_messages_of_one_kind_are_separated() -> None:
         assert shown.plain is None
         shown.show(text)
         assert shown.plain is Content
-    assert join(shown.take()) == [Content("a\nb")]
+    assert join(shown.calls.take()) == [Content("a\nb")]

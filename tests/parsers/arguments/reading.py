@@ -39,14 +39,14 @@ def read_calls(
     max_held: int = 256,
 ) -> Reading:
     """Return what the grammar makes of `text`; it holds back at most `max_held` characters."""
-    events: list[Event] = []
-    grammar = make(ToolCallEmitter(events, parameters or {}))
+    calls = ToolCallEmitter(parameters or {})
+    grammar = make(calls)
     held, taken = "", 0
     for piece in cut_pieces(text, cuts):
         held = _read(grammar, held + piece, final=False)
         taken += len(piece)
         if grammar.status in ENDED:
-            return Reading(join(events), grammar.status, held + text[taken:])
+            return Reading(join(calls.events), grammar.status, held + text[taken:])
         assert len(held) <= max_held
     while held and grammar.status not in ENDED:
         left = _read(grammar, held, final=True)
@@ -56,7 +56,7 @@ def read_calls(
         held = left
     if grammar.status not in ENDED:
         grammar.close()
-    return Reading(join(events), grammar.status, held)
+    return Reading(join(calls.events), grammar.status, held)
 
 
 def _read(grammar: IncrementalGrammar, text: str, *, final: bool) -> str:

@@ -57,7 +57,7 @@ def test_the_first_function_must_be_declared(call: str) -> None:
 
 def test_a_string_is_known_in_both() -> None:
     for text in ("[f(a='x", '[{"name": "x'):
-        reader = CallListGrammar(ToolCallEmitter([], {}), CallKeys())
+        reader = CallListGrammar(ToolCallEmitter({}), CallKeys())
         assert not reader.in_string
         position = 0
         while position < len(text):

@@ -94,7 +94,7 @@ def test_an_empty_array_is_no_call():
 
 
 def test_calls_are_announced():
-    reader = JsonCallGrammar(ToolCallEmitter([], {}), CallKeys())
+    reader = JsonCallGrammar(ToolCallEmitter({}), CallKeys())
     text = '[{"name": "f"}, {"name": "g"}]'
     announced = []
     position = reader.read(text)
@@ -131,7 +131,7 @@ def test_what_waits_is_bounded(text):
 
 
 def test_markers_count_outside_strings_only():
-    reader = JsonCallGrammar(ToolCallEmitter([], {}), CallKeys())
+    reader = JsonCallGrammar(ToolCallEmitter({}), CallKeys())
     text = '{"name": "f", "arguments": {"a": "x'
     assert reader.read(text) == 0
     assert reader.status is Status.NEXT_CALL

@@ -12,7 +12,7 @@ from backedge.base.limits import MAX_WORD
 from backedge.parsers.arguments.incremental_grammar import Status
 from backedge.parsers.arguments.marked_object import MarkedObject
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
-from backedge.parsers.events import Event, ToolCallArguments, ToolCallMalformed
+from backedge.parsers.events import ToolCallArguments, ToolCallMalformed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,8 +39,7 @@ def read(text: str, cuts: Collection[int] = ()) -> str:
 
 def read_events(text: str, cuts: Collection[int] = ()) -> tuple[str, bool]:
     """Return the arguments of `text`, and whether they are malformed."""
-    events: list[Event] = []
-    calls = ToolCallEmitter(events, PARAMETERS)
+    calls = ToolCallEmitter(PARAMETERS)
     calls.start("f")
     grammar = MarkedObject(calls, (MARK,))
     positions = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
@@ -58,8 +57,8 @@ def read_events(text: str, cuts: Collection[int] = ()) -> tuple[str, bool]:
         held = held[position:]
     if grammar.status is not Status.DONE:
         grammar.close()
-    written = "".join(event.text for event in events if isinstance(event, ToolCallArguments))
-    return written, any(isinstance(event, ToolCallMalformed) for event in events)
+    written = "".join(event.text for event in calls.events if isinstance(event, ToolCallArguments))
+    return written, any(isinstance(event, ToolCallMalformed) for event in calls.events)
 
 
 EXAMPLES = [

@@ -102,7 +102,7 @@ def test_a_name_that_is_too_long_is_not_a_call():
 
 
 def test_markers_count_outside_strings_only():
-    python = PythonCallGrammar(ToolCallEmitter([], {}), bracketed=True)
+    python = PythonCallGrammar(ToolCallEmitter({}), bracketed=True)
     python.read("[f(a='x")
     assert python.in_string
     python.read("'")

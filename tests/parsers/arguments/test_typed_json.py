@@ -13,7 +13,7 @@ from backedge.base.limits import MAX_HELD_STRING
 from backedge.parsers.arguments.incremental_grammar import Status
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.arguments.typed_json import TypedJson
-from backedge.parsers.events import Event, ToolCallArguments
+from backedge.parsers.events import ToolCallArguments
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,8 +33,7 @@ cuts = st.sets(st.integers(1, 120), max_size=20)
 
 
 def read(text: str, cuts: Collection[int] = ()) -> str:
-    events: list[Event] = []
-    calls = ToolCallEmitter(events, {"f": SCHEMA})
+    calls = ToolCallEmitter({"f": SCHEMA})
     calls.start("f")
     grammar = TypedJson(calls, calls.arguments)
     positions = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
@@ -45,7 +44,7 @@ def read(text: str, cuts: Collection[int] = ()) -> str:
             break
     if grammar.status is not Status.DONE:
         grammar.close()
-    return "".join(event.text for event in events if isinstance(event, ToolCallArguments))
+    return "".join(event.text for event in calls.events if isinstance(event, ToolCallArguments))
 
 
 CHANGED: list[tuple[dict[str, Any], dict[str, Any]]] = [

@@ -10,7 +10,7 @@ from backedge.base.limits import MAX_HELD_VALUE, MAX_TAG
 from backedge.parsers.arguments.incremental_grammar import Status
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.arguments.xml_elements import XmlElements
-from backedge.parsers.events import Event, ToolCallArguments, ToolCallMalformed, join
+from backedge.parsers.events import ToolCallArguments, ToolCallMalformed, join
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,8 +41,7 @@ def element(name: str, inside: str) -> str:
 
 def read(text: str, cuts: Any = ()) -> tuple[str, str]:
     """Return the JSON of `text`, and what stands after it from the first tag that ends nothing."""
-    events: list[Event] = []
-    calls = ToolCallEmitter(events, {"f": SCHEMA})
+    calls = ToolCallEmitter({"f": SCHEMA})
     calls.start("f")
     grammar = XmlElements(calls, S)
     held, taken = "", 0
@@ -57,7 +56,7 @@ def read(text: str, cuts: Any = ()) -> tuple[str, str]:
         held = held[grammar.read(held, final=True) :]
     grammar.close()
     calls.end()
-    arguments = [event.text for event in join(events) if isinstance(event, ToolCallArguments)]
+    arguments = [event.text for event in join(calls.events) if isinstance(event, ToolCallArguments)]
     return "".join(arguments), held + text[taken:]
 
 
@@ -118,12 +117,11 @@ def test_elements_are_members(text, value, cuts):
 
 def test_an_element_in_a_value_that_contains_none_leaves_the_call_open():
     """The end tag of `city` is missing."""
-    events: list[Event] = []
-    calls = ToolCallEmitter(events, {"f": SCHEMA})
+    calls = ToolCallEmitter({"f": SCHEMA})
     calls.start("f")
     XmlElements(calls, S).read(f"{S}<city>{element('days', '3')}{S}</city>", final=True)
     calls.end()
-    assert ToolCallMalformed(0, "swallowed_markup") in events
+    assert ToolCallMalformed(0, "swallowed_markup") in calls.events
 
 
 @pytest.mark.parametrize("end", [f"{S}</invoke>", f"{S}<>", f"{S}text", f"{S}<{'x' * MAX_TAG}y>"])
