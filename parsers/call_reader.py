@@ -434,7 +434,7 @@ class CallReader:
         self.declared_only = is_demanded
 
     def note_unquoted_end(self) -> None:
-        """Note that a key's end stands here without its quote, unless there is one already."""
+        """Note a key's first end without its quote, after the collected text."""
         if self.unquoted_end < 0:
             self.unquoted_end = len(self.collected)
 

@@ -24,7 +24,7 @@ class Slip(enum.Enum):
 
 
 class Ledger:
-    """What is known of one call.
+    """The members, the slips and the waiting text of one call.
 
     keys: of the members so far. is_malformed: the call stays open.
     slips: in its source. quote: the second quote that a key lacks, which its value may have.

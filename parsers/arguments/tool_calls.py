@@ -33,7 +33,7 @@ FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, Ledger, 
 class ToolCallEmitter:
     """Numbers the calls of one choice, builds their JSON text and appends the events.
 
-    events: those that nobody has taken yet.
+    events: those since the last `take`.
     parameters: as for `DeclaredFunctions`.
     markup: finds markers that a value has swallowed; None if values have ends of their own.
     guesses: malformed arguments are repaired by guesses, so they leave no call open.
