@@ -220,17 +220,17 @@ class LinearParser(StreamParser, Reader):
                     if plain is Reasoning:
                         self._plain_tokens += len(token_ids)
                     return [plain(text)]
-                take_run = self._take_run
-                if take_run is not None and take_run(text) is not False:
-                    calls = shown.calls
-                    return calls.take() if calls.events else []
+                if (take_run := self._take_run) is not None and take_run(text) is not False:
+                    return shown.calls.take() if shown.calls.events else []
         return self._feed_closely(text, token_ids)
 
     def _feed_closely(self, text: str, token_ids: Sequence[int]) -> list[Event]:
         """Read a piece that has or may have a marker, or whose state takes no run."""
         lexer, calls = self._lexer, self._shown.calls
         if lexer.undecided is None and self._alone.isdisjoint(token_ids):
-            lexer.read_piece(text, token_ids)
+            lexer.read(text)
+            if lexer.counts:
+                lexer.count(len(token_ids))
         else:
             for piece in lexer.split(text, token_ids):
                 # The text before a marker may begin a call.

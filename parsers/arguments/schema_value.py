@@ -93,7 +93,9 @@ class SchemaValue:
         self._schema = schema
         self._strip = strip
         self._quoted = quoted
-        self._most_breaks = len(strip or "") + breaks
+        # The white space at a string's end that may be markup, and at most so much of it.
+        self._stripped = SPACE if strip is None else "\n"
+        self._most_stripped = MAX_WORD if strip is None else len(strip) + breaks
         self._openings = _find_openings(schema.kinds)
         self._json: JsonRepairer  # of a streaming object or array
         self._held = ""
@@ -205,14 +207,11 @@ class SchemaValue:
 
     def _in_string(self, text: str) -> None:
         # As `_strip_end`, whose call would be a tenth of a token's cost.
-        is_any = self._strip is None
-        shown = text.rstrip(SPACE) if is_any else text.rstrip("\n")
-        if shown != text:
-            most = MAX_WORD if is_any else self._most_breaks
-            shown = text[: max(len(shown), len(text) - most)]
-            self._held = text[len(shown) :]
-        if shown:
-            self._write(escape_json(shown))
+        if text[-1:] in self._stripped:
+            shown = max(len(text.rstrip(self._stripped)), len(text) - self._most_stripped)
+            text, self._held = text[:shown], text[shown:]
+        if text:
+            self._write(escape_json(text))
 
     def _strip_end(self, text: str) -> str:
         """Return `text` without the white space that is markup if the text ends here."""
