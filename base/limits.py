@@ -9,11 +9,10 @@ what is limited, and what happens beyond the limit. A string that begins with `#
 # A parser that holds back more characters counts as failed. This exceeds the output of a context
 # of a million tokens, since an engine's parser may hold a call until it is complete.
 MAX_HELD_CHARACTERS = 1 << 23
-"""characters: text that a parser has taken without giving anything out
+"""characters: text that a parser holds back
 | the parser counts as failed, and the text is content"""
 MAX_WAITING_CALL = 1 << 16
-"""characters: keys, names and arguments of a call object whose name is not known yet
-| it is text"""
+"""characters: a call object before its name | it is text"""
 MAX_READ_AGAIN = 262_144
 """characters: text of rejected calls that is searched for another call, in an answer
 | a rejected call is text as a whole"""
@@ -41,7 +40,7 @@ MAX_HELD_VALUE = 1 << 16
 MAX_HELD_STRING = 1 << 16
 """characters: a JSON string where the schema allows none | it stays a string"""
 MAX_SEARCHED_ARGUMENTS = 1 << 20
-"""characters: arguments that are kept until the end of their call, to search them for markup
+"""characters: arguments that are searched for markup at the end of their call
 | they are not searched"""
 MAX_UNDECIDED_BRACKET = 1 << 16
 """characters: a bracket in Python's syntax that may enclose a value, a list or an object
@@ -102,7 +101,7 @@ MAX_STEP_S = 2.0
 | the answer goes on without its parser"""
 ANSWER_TIMEOUT_S = 10.0
 """seconds: all answers to `backedge doctor`, and to `replay --url` beyond the recorded time
-| they are reported as missing"""
+| they count as missing"""
 ETCD_S = 5.0
 """seconds: wait for etcd before a worker or frontend registers in it | the process ends"""
 REPLAY_TIMEOUT_S = 600.0
@@ -122,7 +121,7 @@ FORK_SERVER_RESTART_S = 60
 """seconds: another start of the fork server | the next one is tried"""
 POOL_ABSENT_S = 10
 """seconds: time in which no process of the pool serves
-| its requests go to other workers, and it leaves Dynamo's discovery until a process serves"""
+| its requests go to other workers, and the worker leaves discovery"""
 # Time to fork a process; normally milliseconds.
 FORK_TIMEOUT_S = 1.5
 """seconds: a process to be forked | the fork server is replaced"""
@@ -133,11 +132,10 @@ MAX_MESSAGE_BYTES = 1 << 28
 """bytes: a message from a process of the pool | it is replaced"""
 # Chunks of a response that the event loop sends itself; Dynamo buffers twice as many.
 DIRECT_CHUNKS = 128
-"""chunks: chunks of a response that the worker's event loop sends itself
-| a thread sends them, and deltas wait until it has caught up"""
+"""chunks: chunks of a response that the worker's event loop sends | a thread sends them"""
 STUCK_MS = 20
-"""milliseconds: time that a thread which sends for all responses may be stuck with one
-| it sends that response alone, and another thread the others"""
+"""milliseconds: time that this thread may be stuck with one response
+| another thread sends the others"""
 # An engine whose outputs are not read delivers its tokens in groups.
 MAX_BACKLOG = 256
 """tokens: tokens of a request that wait for a process | the engine's outputs are left unread"""
@@ -156,8 +154,7 @@ BODY_MB = 2
 # Messages, content parts and tool calls together. vLLM's own check of a request, which holds the
 # interpreter's lock, takes 12 us for each.
 MAX_MESSAGES = 8_192
-"""entries: messages, content parts, segments of reasoning and tool calls of a request, together
-| 400"""
+"""entries: messages, content parts, segments of reasoning and tool calls together | 400"""
 MAX_ARGUMENTS = 1_048_576
 """characters: the arguments of an earlier call | 400"""
 # vLLM takes 0.1 ms for each, SGLang copies them.
@@ -206,8 +203,8 @@ MAX_PROMPT_CHARACTERS = 67_108_864
 # A text with at most this many characters per token of the model's context is tokenized at once.
 # Prose and code have 3 to 5 per token, lists of long words 8.
 CHARACTERS_PER_TOKEN = 16
-"""characters: text of a prompt that is tokenized at once, for each token of the context
-| its beginning is tokenized, and refused at more than twice the context"""
+"""characters: text of a prompt for each token of the context
+| its beginning is tokenized first, and refused at more than twice the context"""
 # Rendering 200,000 tokens of messages takes a fraction of a second; an endless loop, forever.
 TEMPLATE_S = 10.0
 """seconds: CPU time of a render of a chat template | its process is replaced, 400"""
