@@ -14,7 +14,7 @@ MAX_HELD_CHARACTERS = 1 << 23
 MAX_WAITING_CALL = 1 << 16
 """characters: a call object before its name | it is text"""
 MAX_READ_AGAIN = 262_144
-"""characters: text of rejected calls that is searched for another call, in an answer
+"""characters: text of rejected calls that is searched for another call
 | a rejected call is text as a whole"""
 MAX_MARKUP = 1024
 """characters: a name, key or header between markers | it is text"""
@@ -29,8 +29,7 @@ MAX_GRAMMAR_SPACE = 32
 MAX_UNDECIDED_OUTPUT = 56
 """bytes: output after a marker token in an open string | it is sent as text of the string"""
 MAX_UNENDED = 256
-"""characters: ends of a call in a value that has not ended, while the output may end there
-| they are text of the value"""
+"""characters: ends of a call that may belong to an open value | they are text of the value"""
 MAX_CONSIDERED = 2048
 """characters: output from a call in open reasoning on, until the reasoning ends | it is a call"""
 MAX_WORD = 256
@@ -48,7 +47,7 @@ MAX_UNDECIDED_BRACKET = 1 << 16
 # Python 3.11 decodes some 900 levels less those of its stack; later versions, thousands.
 MAX_DECODED_NESTING = 512
 """levels: nesting of JSON in an output, in a file or of another program
-| a parameter's text is a string, arguments are not searched for markup, a file is refused"""
+| text stays a string, and a file is refused"""
 MAX_BEGINNING = 1024
 """characters: text before the first argument of a Python call | the call is text"""
 # The longest name in `\N{...}`; Unicode's own are shorter.
@@ -232,7 +231,7 @@ MAX_LOGGED_MESSAGE = 4096
 MAX_LOGGED_TRACEBACK = 1 << 16
 """characters: the traceback of a log line | its beginning and its end"""
 MAX_LOGGED = 1 << 17
-"""characters: log lines of one place in the code, in `LOG_WINDOW_S`
+"""characters: log lines of one place in the code, in the time below
 | further ones are left out, and counted by the next line"""
 LOG_WINDOW_S = 60.0
 """seconds: the time in which these are counted | they are counted anew"""
@@ -244,7 +243,7 @@ MAX_TURN_BYTES = 4_194_304
 # The frontend waits for half of it; the rest is for an event loop that notices late.
 TURN_LOOKUP_MS = 30
 """milliseconds: a look-up in the store of turns that frontends share
-| the request goes on without; a busy event loop may notice later"""
+| the request goes on without"""
 MAX_FETCHED_TURNS = 256
 """answers: answers of one look-up | the earlier ones are fetched with later requests"""
 KEEP_TURNS_EXPIRY_S = 3600
@@ -307,8 +306,7 @@ MAX_SHORT_MS = 10
 # CPU time of short prompts on average, and of each. Streams wait as long for an event loop that
 # makes one; now and then the interpreter collects garbage meanwhile.
 MAX_MEAN_MS = 2
-"""milliseconds: CPU time of such prompts on average, over some 32 of them
-| they are made in threads until it is less"""
+"""milliseconds: their average, over some 32 prompts | they are made in threads until it is less"""
 
 """# Requests as workers get them"""
 
@@ -332,7 +330,7 @@ ENGINE_PROBE_INTERVAL_S = 1.0
 """seconds: from one probe to the next | the next one starts"""
 MAX_FAILED_PROBES = 5
 """probes: probes in a row that fail
-| requests move to other workers, and the worker takes no new ones"""
+| requests move to other workers"""
 
 MAX_RANKS = 1024
 """ranks: an engine's data-parallel ranks, as its server tells them | the worker does not start"""
@@ -346,15 +344,14 @@ RECORDINGS_MB = 1024
 | the oldest files are deleted, before a new one begins; `--postprocess-record-mb`"""
 MAX_FILE_BYTES = 67_108_864
 """bytes: a file of recordings, and a recording; at most a quarter of the bound above
-| the next file begins; a longer recording is lost, and counted"""
+| the next file begins; a longer recording is lost"""
 MAX_RECORDED_TOKENS = 131_072
 """tokens: tokens of a recording | it ends there, and says how many it leaves out"""
 SAMPLE_AHEAD = 64
-"""requests: recordings beyond its share that a worker makes because a frontend draws so
-| the frontend's draw counts no longer until the share allows it"""
+"""requests: recordings that a frontend may draw beyond a worker's share
+| its draws count no longer until the share allows it"""
 MAX_HELD_TOKENS = 1_048_576
-"""tokens: tokens of requests being recorded or waiting to be written, with their alternatives
-| no further request is recorded, and each is counted"""
+"""tokens: tokens of all requests that are being recorded | no further request is recorded"""
 MAX_WAITING_RECORDINGS = 64
 """requests: requests that have ended and wait to be written
 | their recordings are lost, and counted"""
@@ -392,7 +389,7 @@ MAX_HELD_ROWS = 1024
 MAX_EMBEDDED_INPUTS = 2048
 """inputs: the inputs of a row of embeddings | the row's error"""
 MAX_HELD_INPUTS = 256
-"""inputs: inputs of rows that are embedded together, the last row's beyond it included
+"""inputs: inputs of rows that are embedded together
 | further rows are read later"""
 # The memory of the grammars that are remembered: rows often share one.
 MAX_GRAMMARS_BYTES = 268_435_456
