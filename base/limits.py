@@ -9,13 +9,12 @@ what is limited, and what happens beyond the limit. A string that begins with `#
 # A parser that holds back more characters counts as failed. This exceeds the output of a context
 # of a million tokens, since an engine's parser may hold a call until it is complete.
 MAX_HELD_CHARACTERS = 1 << 23
-"""characters: text that a parser has taken without giving anything out
+"""characters: text that a parser holds back
 | the parser counts as failed, and the text is content"""
 MAX_WAITING_CALL = 1 << 16
-"""characters: keys, names and arguments of a call object whose name is not known yet
-| it is text"""
+"""characters: a call object before its name | it is text"""
 MAX_READ_AGAIN = 262_144
-"""characters: text of rejected calls that is searched for another call, in an answer
+"""characters: text of rejected calls that is searched for another call
 | a rejected call is text as a whole"""
 MAX_MARKUP = 1024
 """characters: a name, key or header between markers | it is text"""
@@ -30,8 +29,7 @@ MAX_GRAMMAR_SPACE = 32
 MAX_UNDECIDED_OUTPUT = 56
 """bytes: output after a marker token in an open string | it is sent as text of the string"""
 MAX_UNENDED = 256
-"""characters: ends of a call in a value that has not ended, while the output may end there
-| they are text of the value"""
+"""characters: ends of a call that may belong to an open value | they are text of the value"""
 MAX_CONSIDERED = 2048
 """characters: output from a call in open reasoning on, until the reasoning ends | it is a call"""
 MAX_WORD = 256
@@ -41,7 +39,7 @@ MAX_HELD_VALUE = 1 << 16
 MAX_HELD_STRING = 1 << 16
 """characters: a JSON string where the schema allows none | it stays a string"""
 MAX_SEARCHED_ARGUMENTS = 1 << 20
-"""characters: arguments that are kept until the end of their call, to search them for markup
+"""characters: arguments that are searched for markup at the end of their call
 | they are not searched"""
 MAX_UNDECIDED_BRACKET = 1 << 16
 """characters: a bracket in Python's syntax that may enclose a value, a list or an object
@@ -49,7 +47,7 @@ MAX_UNDECIDED_BRACKET = 1 << 16
 # Python 3.11 decodes some 900 levels less those of its stack; later versions, thousands.
 MAX_DECODED_NESTING = 512
 """levels: nesting of JSON in an output, in a file or of another program
-| a parameter's text is a string, arguments are not searched for markup, a file is refused"""
+| text stays a string, and a file is refused"""
 MAX_BEGINNING = 1024
 """characters: text before the first argument of a Python call | the call is text"""
 # The longest name in `\N{...}`; Unicode's own are shorter.
@@ -102,7 +100,7 @@ MAX_STEP_S = 2.0
 | the answer goes on without its parser"""
 ANSWER_TIMEOUT_S = 10.0
 """seconds: all answers to `backedge doctor`, and to `replay --url` beyond the recorded time
-| they are reported as missing"""
+| they count as missing"""
 ETCD_S = 5.0
 """seconds: wait for etcd before a worker or frontend registers in it | the process ends"""
 REPLAY_TIMEOUT_S = 600.0
@@ -122,7 +120,7 @@ FORK_SERVER_RESTART_S = 60
 """seconds: another start of the fork server | the next one is tried"""
 POOL_ABSENT_S = 10
 """seconds: time in which no process of the pool serves
-| its requests go to other workers, and it leaves Dynamo's discovery until a process serves"""
+| its requests go to other workers, and the worker leaves discovery"""
 # Time to fork a process; normally milliseconds.
 FORK_TIMEOUT_S = 1.5
 """seconds: a process to be forked | the fork server is replaced"""
@@ -133,11 +131,10 @@ MAX_MESSAGE_BYTES = 1 << 28
 """bytes: a message from a process of the pool | it is replaced"""
 # Chunks of a response that the event loop sends itself; Dynamo buffers twice as many.
 DIRECT_CHUNKS = 128
-"""chunks: chunks of a response that the worker's event loop sends itself
-| a thread sends them, and deltas wait until it has caught up"""
+"""chunks: chunks of a response that the worker's event loop sends | a thread sends them"""
 STUCK_MS = 20
-"""milliseconds: time that a thread which sends for all responses may be stuck with one
-| it sends that response alone, and another thread the others"""
+"""milliseconds: time that this thread may be stuck with one response
+| another thread sends the others"""
 # An engine whose outputs are not read delivers its tokens in groups.
 MAX_BACKLOG = 256
 """tokens: tokens of a request that wait for a process | the engine's outputs are left unread"""
@@ -156,8 +153,7 @@ BODY_MB = 2
 # Messages, content parts and tool calls together. vLLM's own check of a request, which holds the
 # interpreter's lock, takes 12 us for each.
 MAX_MESSAGES = 8_192
-"""entries: messages, content parts, segments of reasoning and tool calls of a request, together
-| 400"""
+"""entries: messages, content parts, segments of reasoning and tool calls together | 400"""
 MAX_ARGUMENTS = 1_048_576
 """characters: the arguments of an earlier call | 400"""
 # vLLM takes 0.1 ms for each, SGLang copies them.
@@ -206,8 +202,8 @@ MAX_PROMPT_CHARACTERS = 67_108_864
 # A text with at most this many characters per token of the model's context is tokenized at once.
 # Prose and code have 3 to 5 per token, lists of long words 8.
 CHARACTERS_PER_TOKEN = 16
-"""characters: text of a prompt that is tokenized at once, for each token of the context
-| its beginning is tokenized, and refused at more than twice the context"""
+"""characters: text of a prompt for each token of the context
+| its beginning is tokenized first, and refused at more than twice the context"""
 # Rendering 200,000 tokens of messages takes a fraction of a second; an endless loop, forever.
 TEMPLATE_S = 10.0
 """seconds: CPU time of a render of a chat template | its process is replaced, 400"""
@@ -235,7 +231,7 @@ MAX_LOGGED_MESSAGE = 4096
 MAX_LOGGED_TRACEBACK = 1 << 16
 """characters: the traceback of a log line | its beginning and its end"""
 MAX_LOGGED = 1 << 17
-"""characters: log lines of one place in the code, in `LOG_WINDOW_S`
+"""characters: log lines of one place in the code, in the time below
 | further ones are left out, and counted by the next line"""
 LOG_WINDOW_S = 60.0
 """seconds: the time in which these are counted | they are counted anew"""
@@ -247,7 +243,7 @@ MAX_TURN_BYTES = 4_194_304
 # The frontend waits for half of it; the rest is for an event loop that notices late.
 TURN_LOOKUP_MS = 30
 """milliseconds: a look-up in the store of turns that frontends share
-| the request goes on without; a busy event loop may notice later"""
+| the request goes on without"""
 MAX_FETCHED_TURNS = 256
 """answers: answers of one look-up | the earlier ones are fetched with later requests"""
 KEEP_TURNS_EXPIRY_S = 3600
@@ -310,8 +306,7 @@ MAX_SHORT_MS = 10
 # CPU time of short prompts on average, and of each. Streams wait as long for an event loop that
 # makes one; now and then the interpreter collects garbage meanwhile.
 MAX_MEAN_MS = 2
-"""milliseconds: CPU time of such prompts on average, over some 32 of them
-| they are made in threads until it is less"""
+"""milliseconds: their average, over some 32 prompts | they are made in threads until it is less"""
 
 """# Requests as workers get them"""
 
@@ -335,7 +330,7 @@ ENGINE_PROBE_INTERVAL_S = 1.0
 """seconds: from one probe to the next | the next one starts"""
 MAX_FAILED_PROBES = 5
 """probes: probes in a row that fail
-| requests move to other workers, and the worker takes no new ones"""
+| requests move to other workers"""
 
 MAX_RANKS = 1024
 """ranks: an engine's data-parallel ranks, as its server tells them | the worker does not start"""
@@ -349,15 +344,14 @@ RECORDINGS_MB = 1024
 | the oldest files are deleted, before a new one begins; `--postprocess-record-mb`"""
 MAX_FILE_BYTES = 67_108_864
 """bytes: a file of recordings, and a recording; at most a quarter of the bound above
-| the next file begins; a longer recording is lost, and counted"""
+| the next file begins; a longer recording is lost"""
 MAX_RECORDED_TOKENS = 131_072
 """tokens: tokens of a recording | it ends there, and says how many it leaves out"""
 SAMPLE_AHEAD = 64
-"""requests: recordings beyond its share that a worker makes because a frontend draws so
-| the frontend's draw counts no longer until the share allows it"""
+"""requests: recordings that a frontend may draw beyond a worker's share
+| its draws count no longer until the share allows it"""
 MAX_HELD_TOKENS = 1_048_576
-"""tokens: tokens of requests being recorded or waiting to be written, with their alternatives
-| no further request is recorded, and each is counted"""
+"""tokens: tokens of all requests that are being recorded | no further request is recorded"""
 MAX_WAITING_RECORDINGS = 64
 """requests: requests that have ended and wait to be written
 | their recordings are lost, and counted"""
@@ -395,7 +389,7 @@ MAX_HELD_ROWS = 1024
 MAX_EMBEDDED_INPUTS = 2048
 """inputs: the inputs of a row of embeddings | the row's error"""
 MAX_HELD_INPUTS = 256
-"""inputs: inputs of rows that are embedded together, the last row's beyond it included
+"""inputs: inputs of rows that are embedded together
 | further rows are read later"""
 # The memory of the grammars that are remembered: rows often share one.
 MAX_GRAMMARS_BYTES = 268_435_456

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "limits.md"
 LIMITS = ROOT / "base" / "limits.py"
-HEAD = "| What | Bound | Beyond it | Constant |\n|---|---|---|---|\n"
+HEAD = "| What | Bound | Beyond it |\n|---|---|---|\n"
 TABLE = re.compile(r"<!-- limits: (?P<name>.*) -->\n\n(?:\|.*\n)*")
 
 
@@ -37,7 +37,7 @@ def read_tables(source: str) -> dict[str, str]:
                 unit, _, row = text.partition(": ")
                 what, beyond = re.split(r"\s\| ", row)
                 bound = f"{names[constant]:,.12g} {unit}"
-                tables[table] += f"| {what} | {bound} | {beyond} | `{constant}` |\n"
+                tables[table] += f"| {what} | {bound} | {beyond} |\n"
     return tables
 
 

@@ -54,6 +54,11 @@ class Count:
     but_space: int = 0
     total: int = 0
 
+    def __str__(self) -> str:
+        """Return the first count, and the second one if it differs."""
+        more = f" ({self.but_space})" if self.but_space != self.exact else ""
+        return f"{self.exact}{more}"
+
 
 def load_tokenizer(names: ParserNames) -> Any:
     """Return a tokenizer that has the family's markers as tokens."""
@@ -165,10 +170,7 @@ def table(counts: dict[str, dict[str, Count]]) -> str:
     rows = [
         f"| {family} | {max(c.total for c in by_system.values())} | "
         + " | ".join(
-            f"{by_system[system].exact} ({by_system[system].but_space})"
-            if system in by_system
-            else NO_PARSER
-            for system in SYSTEMS
+            str(by_system[system]) if system in by_system else NO_PARSER for system in SYSTEMS
         )
         + " |"
         for family, by_system in counts.items()

@@ -13,7 +13,6 @@ from backedge.base.errors import UnusableParserError
 from backedge.parsers.base import ParserFactory
 from backedge.parsers.formats.catalog import FORMATS
 
-from tests.engines.parsers.scenarios import SGLANG_ERRORS
 from tests.parsers.cases import ARCHITECTURE_BOUND, ENGINES, Case, EngineCases
 from tests.parsers.sample_model import (
     SampleModel,
@@ -29,6 +28,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
 HEADS = {"tool": "`--tool-call-parser`", "reasoning": "`--reasoning-parser`"}
 IN_ONE_PIECE = "in one piece"
+NOT_RUN = "not run"
 
 
 def table() -> str:
@@ -42,52 +42,50 @@ def table() -> str:
 
 
 def _formats() -> str:
-    rows = [
-        f"| `{format_.name}` | {', '.join(f'`{alias}`' for alias in format_.aliases)} "
-        f"| {'yes' if format_.parses_tools else ''} "
-        f"| {'yes' if format_.parses_reasoning else ''} | {format_.source} |"
-        for format_ in sorted(FORMATS, key=lambda format_: format_.name)
-    ]
-    heads = "| linear format | also named | tool calls | reasoning | source |"
-    return "\n".join([heads, "|---|---|---|---|---|", *rows])
+    """Return the linear formats by the flags that take their names."""
+    kinds: dict[str, list[str]] = {
+        "both": [],
+        "`--tool-call-parser`": [],
+        "`--reasoning-parser`": [],
+    }
+    for format_ in sorted(FORMATS, key=lambda format_: format_.name):
+        also = f" ({', '.join(f'`{alias}`' for alias in format_.aliases)})"
+        kind = (
+            "both"
+            if format_.parses_tools and format_.parses_reasoning
+            else (HEADS["tool"] if format_.parses_tools else HEADS["reasoning"])
+        )
+        kinds[kind].append(f"`{format_.name}`{also if format_.aliases else ''}")
+    rows = [f"| {kind} | {', '.join(names)} |" for kind, names in kinds.items()]
+    return "\n".join(["| Flag | Linear formats, and their other names |", "|---|---|", *rows])
 
 
 def _table(engine: EngineCases, kind: str) -> str:
+    """Return a table with a row for all parsers whose results are equal."""
     names = sorted(
         {case.id.split()[1] for case in engine.cases.values() if case.id.startswith(f"{kind} ")}
     )
-    rows = [f"| `{name}` | {' | '.join(row(engine, kind, name))} |" for name in names]
-    return "\n".join(
-        [
-            f"| {HEADS[kind]} | linear | native starts | native | streams | remark |",
-            "|---|---|---|---|---|---|",
-            *rows,
-        ]
-    )
+    equal: dict[tuple[str, str, str], list[str]] = {}
+    for name in names:
+        equal.setdefault(row(engine, kind, name), []).append(f"`{name}`")
+    # First the rows without a remark, the longest first.
+    ordered = sorted(equal.items(), key=lambda item: (item[0][2] != "", -len(item[1])))
+    rows = [f"| {', '.join(names)} | {' | '.join(cells)} |" for cells, names in ordered]
+    return "\n".join([f"| {HEADS[kind]} | native | streams | remark |", "|---|---|---|---|", *rows])
 
 
-def row(engine: EngineCases, kind: str, name: str) -> tuple[str, str, str, str, str]:
-    """Return the cells of the parser `name`: linear, native starts, native, streams, remark."""
+def row(engine: EngineCases, kind: str, name: str) -> tuple[str, str, str]:
+    """Return the cells of the parser `name`: native, streams, remark."""
     cases = [case for case in engine.cases.values() if case.id.split()[:2] == [kind, name]]
-    linear = next((found for found in map(linear_result, cases) if found != "right"), "right")
     results = [_result(engine, case) for case in cases]
-    starts, right, streams = (
+    right, streams = (
         next((result[column] for result in results if result[column] != usual), usual)
-        for column, usual in enumerate(("yes", "right", "yes"))
+        for column, usual in enumerate(("right", "yes"))
     )
-    remarks = [remark for *_, remark in results if remark] + _scenarios(cases[0])
-    return linear, starts, right, streams, "; ".join(dict.fromkeys(remarks))
-
-
-def _scenarios(case: Case) -> list[str]:
-    """Return the native parser's mistakes when it streams other calls than the sample's."""
-    if case.engine != "sglang" or case.names.tool_call is None:
-        return []
-    return [
-        wrong.why
-        for wrong in SGLANG_ERRORS
-        if case.names.tool_call in wrong.names and "stream" in wrong.sides
-    ]
+    remarks = [remark for *_, remark in results if remark]
+    if any(linear_result(case) != "right" for case in cases):
+        remarks.append("the linear parser is **wrong**")
+    return right, streams, "; ".join(dict.fromkeys(remarks))
 
 
 def linear_result(case: Case) -> str:
@@ -95,20 +93,20 @@ def linear_result(case: Case) -> str:
     return _run(case, build_parsers(case.sample, case.names, "linear"))[0]
 
 
-def _result(engine: EngineCases, case: Case) -> tuple[str, str, str, str]:
+def _result(engine: EngineCases, case: Case) -> tuple[str, str, str]:
     # The same on every machine, whether or not the module is there.
     if case.sample.needs:
-        remark = f"needs the module `{case.sample.needs}`, which {engine.title} may come without"
-        return "if installed", "not run", "not run", remark
+        remark = f"starts only with the module `{case.sample.needs}`, which {engine.title} may lack"
+        return NOT_RUN, NOT_RUN, remark
     try:
         parsers = build_case_parsers(case)
     except UnusableParserError as error:
-        return "no", "not run", "not run", str(error).partition(" cannot be used: ")[2]
+        reason = str(error).partition(" cannot be used: ")[2]
+        return NOT_RUN, NOT_RUN, f"does not start: {reason}"
     right, streams = _run(case, parsers)
-    difference = engine.differences.get(case.id)
     bound = case.engine == "vllm" and case.id in ARCHITECTURE_BOUND
     remark = "only for gpt-oss models; refused for any other" if bound else ""
-    return "yes", right, streams, difference.why if difference else remark
+    return right, streams, remark
 
 
 def _run(case: Case, parsers: ParserFactory) -> tuple[str, str]:

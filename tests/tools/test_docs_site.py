@@ -100,7 +100,7 @@ def test_no_other_host_is_asked(site: Path) -> None:
 
 def test_diagrams_are_drawn(site: Path) -> None:
     text = (site / "add-a-format" / "index.html").read_text(encoding="utf-8")
-    assert text.count('aria-label="States: ') == 2
+    assert text.count('aria-label="States: ') == 1
     assert not [path for path in site.rglob("*.html") if "stateDiagram" in path.read_text()]
 
 
