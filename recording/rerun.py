@@ -9,12 +9,12 @@ from typing import TypeVar
 import msgspec
 
 from ..parsers.base import ParserFactory
-from ..postprocess.messages import ChoiceDelta, Chunk, Delta
+from ..postprocess.messages import Chunk
 from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import DetokenizerFactory
 from .comparison import Difference, Given, find_difference, split_parts
 from .kept_text import declared_names
-from .recording import RecordedDeltas, Recording
+from .recording import Recording
 
 RECORDED, WHOLE, RANDOM = "recorded", "all", "random"
 # Largest random chunk.
@@ -102,35 +102,8 @@ def read_sent(recording: Recording) -> list[Given]:
             chunk = chunks[position].chunk
             tokens[chunk.index] = tokens.get(chunk.index, 0) + len(chunk.token_ids)
             position += 1
-        given += [Given(tokens.get(delta.index, 0), [delta]) for delta in restore_kinds(sent)]
+        given += [Given(tokens.get(delta.index, 0), [delta]) for delta in sent.deltas]
     return given
-
-
-def restore_kinds(sent: RecordedDeltas) -> Sequence[ChoiceDelta]:
-    """Return the deltas; a text that was redacted becomes as many dots."""
-    if not sent.sizes:
-        return sent.deltas
-    return [_fill(delta, sizes) for delta, sizes in zip(sent.deltas, sent.sizes, strict=False)]
-
-
-def _fill(delta: ChoiceDelta, sizes: list[int] | int) -> ChoiceDelta:
-    part = delta.delta
-    left = iter([sizes] if isinstance(sizes, int) else sizes)
-
-    def dots(text: str | None) -> str | None:
-        return None if text is None else "." * next(left, 0)
-
-    reasoning, content = dots(part.reasoning_content), dots(part.content)
-    calls = [
-        msgspec.structs.replace(
-            call,
-            function=msgspec.structs.replace(
-                call.function, arguments=dots(call.function.arguments)
-            ),
-        )
-        for call in part.tool_calls
-    ]
-    return msgspec.structs.replace(delta, delta=Delta(part.role, content, reasoning, calls))
 
 
 def cut(recording: Recording, how: str, seed: int = 0) -> list[Chunk]:

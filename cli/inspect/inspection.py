@@ -44,13 +44,11 @@ class SentDeltas(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Deltas of one choice that were sent together.
 
     at_ms: since the request arrived. steps: number of tokens at that time.
-    sizes: as in `RecordedDeltas`, for a redacted recording.
     """
 
     at_ms: float
     steps: int
     deltas: list[ChoiceDelta]
-    sizes: list[list[int] | int] = []
 
 
 class InspectedChoice(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -168,17 +166,10 @@ def _sent(recording: Recording, choice: ChoiceTrace) -> list[SentDeltas]:
     times = [step.at_ms for step in choice.steps]
     found = []
     for group in recording.sent:
-        places = [place for place, each in enumerate(group.deltas) if each.index == choice.index]
-        if not places:
-            continue
-        found.append(
-            SentDeltas(
-                at_ms=group.at_ms,
-                steps=bisect_right(times, group.at_ms),
-                deltas=[group.deltas[place] for place in places],
-                sizes=[group.sizes[place] for place in places] if group.sizes else [],
-            )
-        )
+        deltas = [delta for delta in group.deltas if delta.index == choice.index]
+        if deltas:
+            steps = bisect_right(times, group.at_ms)
+            found.append(SentDeltas(at_ms=group.at_ms, steps=steps, deltas=deltas))
     return found
 
 

@@ -13,7 +13,6 @@ import importlib.resources
 import json
 from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import chain, repeat
 
 from ...base.json_types import JsonObject
 from ...parsers.events import (
@@ -184,18 +183,12 @@ def _step_columns(steps: Iterable[Step], strings: _Strings) -> dict[str, list[in
 
 
 def _sent(group: SentDeltas, strings: _Strings) -> list[object]:
-    parts = [[kind, call, strings(text), size] for (kind, call, text), size in sent_parts(group)]
+    parts = [
+        [kind, call, strings(text)]
+        for delta in group.deltas
+        for kind, call, text in delta_parts(delta)
+    ]
     return [group.steps, round(group.at_ms, 3), parts]
-
-
-def sent_parts(group: SentDeltas) -> Iterator[tuple[Part, int]]:
-    """Yield the parts that were sent, each with its length, even if its text is redacted."""
-    redacted = bool(group.sizes)
-    for delta, sizes in zip(group.deltas, chain(group.sizes, repeat(0)), strict=False):
-        left = iter([sizes] if isinstance(sizes, int) else sizes)
-        for part in delta_parts(delta, keeps_empty=redacted):
-            is_hidden = redacted and part[0] not in {CALL, FINISH}
-            yield part, next(left, 0) if is_hidden else len(part[2])
 
 
 def _flatten(number: int, parts: Iterable[Part], strings: _Strings) -> Iterator[int]:
@@ -212,11 +205,11 @@ def _runs(values: Iterable[int]) -> list[int]:
     return runs
 
 
-def delta_parts(delta: ChoiceDelta, *, keeps_empty: bool = False) -> list[Part]:
-    """Return the parts of a delta. keeps_empty: as for `split_delta`."""
+def delta_parts(delta: ChoiceDelta) -> list[Part]:
+    """Return the parts of a delta."""
     return [
         (KINDS.index(kind), NO_CALL if index is None else index, text)
-        for kind, index, text in split_delta(delta, " by {!r}", keeps_empty=keeps_empty)
+        for kind, index, text in split_delta(delta, " by {!r}")
     ]
 
 

@@ -13,7 +13,7 @@ from ...base.terminal import Line, Styled
 from ...parsers.events import ToolCallMalformed
 from ...postprocess.messages import ChoiceDelta
 from .inspection import InspectedChoice, Inspection, SentDeltas
-from .page import CALL, FINISH, KINDS, MALFORMED, delta_parts, sent_parts
+from .page import CALL, FINISH, KINDS, MALFORMED, delta_parts
 from .summary import Timing
 from .trace import Step
 
@@ -150,8 +150,9 @@ def _sent(group: SentDeltas) -> Line:
     texts = [
         f"{KINDS[kind]} {escape_hidden(text)}"
         if kind in {CALL, FINISH}
-        else f"{KINDS[kind]} of {size} character{'s' * (size != 1)}"
-        for (kind, _, text), size in sent_parts(group)
+        else f"{KINDS[kind]} of {len(text)} character{'s' * (len(text) != 1)}"
+        for delta in group.deltas
+        for kind, _, text in delta_parts(delta)
     ]
     what = ", ".join(texts) or "only a role"
     return Styled(f"        {group.at_ms:>9.2f}  sent: {what}", dim=True)

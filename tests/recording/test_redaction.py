@@ -15,7 +15,6 @@ from backedge.recording.kept_text import KeptText, is_replaced
 from backedge.recording.recorder import Recorder, RequestRecorder
 from backedge.recording.recording import RecordedModel, Recording
 from backedge.recording.redaction import (
-    measure_texts,
     name_error,
     redact_recording,
 )
@@ -206,11 +205,11 @@ def test_the_tokens_of_a_worker_that_died_are_redacted_with_what_follows() -> No
     assert (text.replace("x", ""), found.resumed) == ('{"name": ""}', 5)
 
 
-def test_every_text_is_measured() -> None:
-    calls = [ToolCallDelta(0, FunctionDelta("123", "name")), ToolCallDelta(0, FunctionDelta("4"))]
-    assert measure_texts(ChoiceDelta(0, Delta("assistant", "12", "345", calls))) == [3, 2, 3, 1]
-    assert measure_texts(ChoiceDelta(0, Delta(content="12"))) == [2]
-    assert measure_texts(ChoiceDelta(0)) == []
+def test_a_delta_has_dots_for_characters() -> None:
+    calls = [ToolCallDelta(0, FunctionDelta("123", "f"), "id"), ToolCallDelta(0, FunctionDelta(""))]
+    found = for_request().redact_delta(ChoiceDelta(0, Delta("assistant", "12", "", calls)))
+    bare = [ToolCallDelta(0, FunctionDelta("...", "x")), ToolCallDelta(0, FunctionDelta(""))]
+    assert found == ChoiceDelta(0, Delta("assistant", "..", "", bare))
 
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=TRANSCRIPTS)

@@ -58,6 +58,11 @@ function plain(text) {
   return text.replace(HIDDEN, (char) => nameHidden(char));
 }
 
+// The number of characters, as Python counts them.
+function lengthOf(text) {
+  return [...text].length;
+}
+
 function milliseconds(value) {
   if (value === null) return "\u2013";
   if (value >= 10000) return `${(value / 1000).toFixed(1)} s`;
