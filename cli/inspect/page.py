@@ -26,8 +26,8 @@ from ...parsers.events import (
 from ...parsers.held_back import EXPLANATIONS
 from ...postprocess.messages import ChoiceDelta
 from ...recording.comparison import split_delta
-from .inspection import InspectedChoice, Inspection, SentDeltas, Side
-from .trace import Step
+from .inspection import InspectedChoice, Inspection, SentDeltas
+from .trace import ChoiceTrace, Step
 
 # In the order in which the page loads them.
 SCRIPTS = ("model.js", "text.js", "search.js", "strip.js", "rows.js", "details.js", "page.js")
@@ -123,7 +123,7 @@ def page_data(inspection: Inspection) -> JsonObject:
 
 
 def _choice(choice: InspectedChoice, strings: _Strings) -> JsonObject:
-    steps = choice.sides[0].trace.steps
+    steps = choice.sides[0].steps
     starts = [
         number
         for number, step in enumerate(steps)
@@ -143,15 +143,15 @@ def _choice(choice: InspectedChoice, strings: _Strings) -> JsonObject:
         if choice.difference is None
         else [choice.difference.step, choice.difference.left, choice.difference.right],
         "agrees": choice.agrees,
-        "leftOut": choice.sides[0].trace.left_out,
+        "leftOut": choice.sides[0].left_out,
     }
 
 
-def _side(side: Side, strings: _Strings) -> JsonObject:
-    steps = side.trace.steps
+def _side(side: ChoiceTrace, strings: _Strings) -> JsonObject:
+    steps = side.steps
     columns = _step_columns(steps, strings)
     ignored = (number for number, step in enumerate(steps) if step.ignored)
-    whole = side.trace.whole
+    whole = side.whole
     return {
         "parsers": side.parsers,
         "kind": side.kind,
@@ -159,7 +159,7 @@ def _side(side: Side, strings: _Strings) -> JsonObject:
         "stops": _runs(STOPS.index(step.stop) for step in steps),
         **columns,
         "ignoredFrom": next(ignored, len(steps)),
-        "failures": side.trace.failures,
+        "failures": side.failures,
         "whole": [] if whole is None else [list(part) for part in delta_parts(whole)],
     }
 
