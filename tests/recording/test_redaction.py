@@ -152,7 +152,7 @@ def test_deltas_lose_text_and_keep_their_kind() -> None:
         3,
         Delta(
             tool_calls=[
-                ToolCallDelta(1, FunctionDelta("", new), None, "function"),
+                ToolCallDelta(1, FunctionDelta("........", new), None, "function"),
                 ToolCallDelta(2, FunctionDelta("", redacting.kept.letter), None, None),
             ]
         ),
