@@ -139,24 +139,21 @@ def _recut(chunks: Sequence[Chunk], length: Callable[[], int]) -> list[Chunk]:
     end = next((number for number, part in enumerate(chunks) if part.finish_reason), None)
     *body, last = chunks if end is None else chunks[: end + 1]
     joined = _join([*body, last] if last.token_ids else body)
-    total = len(joined.token_ids)
     pieces, start = [], 0
-    while start < total:
-        stop = min(total, start + length())
+    while start < len(joined.token_ids):
+        stop = start + length()
         pieces.append(joined.cut(start, stop))
         start = stop
-    if last.token_ids and pieces:
-        pieces[-1] = msgspec.structs.replace(
-            pieces[-1], finish_reason=last.finish_reason, stop_reason=last.stop_reason
-        )
-        return pieces
-    return [*pieces, last]
+    return pieces if last.token_ids else [*pieces, last]
 
 
 def _join(chunks: Sequence[Chunk]) -> Chunk:
-    """Merge `chunks`; the result has logprobs if each of them has."""
+    """Merge `chunks`, with the finish of the last; the result has logprobs if each of them has."""
+    *_, last = chunks or [Chunk()]
     return Chunk(
-        index=chunks[0].index if chunks else 0,
+        index=last.index,
+        finish_reason=last.finish_reason,
+        stop_reason=last.stop_reason,
         token_ids=[token_id for part in chunks for token_id in part.token_ids],
         logprobs=_concatenate([part.logprobs for part in chunks]),
         top_logprobs=_concatenate([part.top_logprobs for part in chunks]),
