@@ -349,20 +349,19 @@ def simpler_params(params: PostprocessParams) -> Iterator[PostprocessParams]:
             yield found
 
 
-def simpler(value: Any, kept: Collection[str] = KEPT) -> Iterator[Any]:
+def simpler(value: Any, kept: Collection[str | int] = KEPT) -> Iterator[Any]:
     """Yield a JSON value with one member or item less; the last item of an array remains.
 
     kept: the members that remain.
     """
-    if isinstance(value, dict):
-        for name in [name for name in value if name not in kept]:
-            yield {key: part for key, part in value.items() if key != name}
+    if isinstance(value, list):
+        last = (0,) if len(value) == 1 else ()
+        for items in simpler(dict(enumerate(value)), last):
+            yield list(items.values())
+    elif isinstance(value, dict):
+        yield from (
+            {key: value[key] for key in value if key != name} for name in value if name not in kept
+        )
         for name, part in value.items():
             for each in simpler(part, () if name in NAMED else KEPT):
                 yield {**value, name: each}
-    elif isinstance(value, list):
-        for place in range(len(value) if len(value) > 1 else 0):
-            yield value[:place] + value[place + 1 :]
-        for place, part in enumerate(value):
-            for each in simpler(part):
-                yield [*value[:place], each, *value[place + 1 :]]
