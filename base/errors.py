@@ -7,7 +7,7 @@ raises and defines:
 
 - tokenization/errors.py: `TokenizerError` and its kinds (HTTP 503), `ContractError` of the kit;
 - testing/transcripts.py: `UnknownPromptError`;
-- offline/contracts.py: kinds of `SetupError`, and `RowFailedError` of a strict batch;
+- offline/contracts.py: kinds of `SetupError`, and `EngineDiedError`;
 - frontend/response/worker_stream.py: `WorkerError`;
 - frontend/prompt_queue.py: `BusyError` (HTTP 503), `ClientGoneError`;
   frontend/containment.py: `PreparationError` (500).

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Container, Sequence
 from typing import IO
 
 import click
@@ -47,6 +48,18 @@ def print_json(value: object) -> None:
 def format_line(line: Line) -> str:
     """Return a line with its styles."""
     return "".join(map(_format_part, line if isinstance(line, list) else [line]))
+
+
+def format_table(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[str]:
+    """Return rows as lines with columns of equal width. right: columns whose cells end there."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def format_json(value: object, indent: int | None = None) -> str:

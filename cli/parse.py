@@ -13,7 +13,7 @@ import msgspec
 
 from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
 from ..base.json_types import JsonObject, check_nesting
-from ..base.terminal import format_json, print_json, print_text
+from ..base.terminal import format_json, format_table, print_json, print_text
 from ..parsers import events as kinds
 from ..parsers.api import stream_parser
 from ..parsers.events import Event, join
@@ -218,12 +218,11 @@ def describe(folder: Path) -> Described:
 
 def show_table(rows: Sequence[ParserRow]) -> list[str]:
     """Return the lines of a table."""
-    width = max(len(row.name) for row in rows)
-    lines = [f"{'name':{width}}  tools  reasoning  source"]
-    for row in rows:
-        tools, reasoning = ("yes" if has else "-" for has in (row.tool_calls, row.reasoning))
-        lines.append(f"{row.name:{width}}  {tools:5}  {reasoning:9}  {row.source}")
-    return lines
+    cells = [
+        (row.name, *("yes" if has else "-" for has in (row.tool_calls, row.reasoning)), row.source)
+        for row in rows
+    ]
+    return format_table([("name", "tools", "reasoning", "source"), *cells])
 
 
 @click.command("parsers")

@@ -335,40 +335,27 @@ def _strip(number: int, raw: bytes) -> bytes:
 
 def _decode_line(path: Path, line: Line) -> JsonObject:
     """Return the JSON object in a line. Raises `InputError` with the fault's position."""
-    position = 0
     try:
         return _decode_row(check_nesting(line.text))
-    except UnicodeDecodeError:
-        position, reason = _find_foreign_byte(line.text)
-    except NestingError as error:
-        reason = f"{error}."
-    except msgspec.ValidationError as error:
-        reason = f"{error}."
-    except msgspec.DecodeError as error:
-        position, reason = _find_malformed(line.text, error)
-    column = len(line.text[:position].decode(errors="replace")) + 1
-    raise InputError(path, line.number, column, reason)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        position, reason = _find_fault_in_json(line.text, error)
+        column = len(line.text[:position].decode(errors="replace")) + 1
+        raise InputError(path, line.number, column, f"{reason}.") from error
 
 
-def _find_malformed(text: bytes, error: msgspec.DecodeError) -> tuple[int, str]:
-    """Return the position of invalid JSON, and a message.
+def _find_fault_in_json(text: bytes, error: Exception) -> tuple[int, str]:
+    """Return the position of a decoder's error in a line, and a message.
 
     The standard library's decoder gives the exact position, unless it accepts the text.
     """
+    if isinstance(error, NestingError | msgspec.ValidationError):
+        return 0, str(error)
     try:
         json.loads(text.decode())
     except json.JSONDecodeError as exact:
-        return len(exact.doc[: exact.pos].encode()), f"not JSON: {exact.msg}."
-    except UnicodeDecodeError:
-        return _find_foreign_byte(text)
-    found = _POSITION.search(str(error))
-    return int(found[1]) if found else len(text), f"{_POSITION.sub('', str(error))}."
-
-
-def _find_foreign_byte(text: bytes) -> tuple[int, str]:
-    """Return the position of the first byte that is not UTF-8, and a message."""
-    try:
-        text.decode()
-    except UnicodeDecodeError as error:
-        return error.start, f"byte 0x{text[error.start]:02x} is not UTF-8; save the file as UTF-8."
-    return 0, "not UTF-8; save the file as UTF-8."
+        return len(exact.doc[: exact.pos].encode()), f"not JSON: {exact.msg}"
+    except UnicodeDecodeError as exact:
+        found = f"byte 0x{text[exact.start]:02x} is not UTF-8"
+        return exact.start, f"{found}; save the file as UTF-8"
+    place = _POSITION.search(str(error))
+    return int(place[1]) if place else len(text), _POSITION.sub("", str(error))

@@ -15,6 +15,7 @@ with a field `response`. Equal results give equal lines, without times or random
 from __future__ import annotations
 
 import base64
+import contextlib
 import errno
 import fcntl
 import os
@@ -22,7 +23,7 @@ import stat
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 import msgspec
 
@@ -159,12 +160,12 @@ class BatchOutput:
         try:
             if self._descriptor is None:
                 self._descriptor = self._create()
-            self._write_record(RunRecord(settings=settings, input=scan.extent))
+            record = RunRecord(settings=settings, input=scan.extent)
+            with _replacing(self.record_path) as file:
+                file.write(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
             os.ftruncate(self._descriptor, self._size)
         except OSError as error:
-            raise SetupError(
-                f"--output {self.path} cannot be written: {error.strerror}."
-            ) from error
+            raise self._refuse(error) from error
 
     def append(self, answer: bytes) -> None:
         """Write a line, or several in one piece. answer: JSON without a line break at its end.
@@ -192,22 +193,21 @@ class BatchOutput:
         for text in self._lines():
             starts.append((_read_answer(text)[0] or 0, at, len(text)))
             at += len(text)
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         try:
-            with self.path.open("rb") as old, beside.open("wb") as new:
+            with self.path.open("rb") as old, _replacing(self.path) as new:
                 for _, start, size in sorted(starts):
                     old.seek(start)
                     new.write(old.read(size))
-            beside.replace(self.path)
         except OSError as error:
             raise self._describe(error) from error
-        finally:
-            beside.unlink(missing_ok=True)
 
     def _describe(self, error: OSError) -> OutputError:
         return OutputError(
             f"{self.path} could not be written ({error.strerror}); its lines are whole."
         )
+
+    def _refuse(self, error: OSError) -> SetupError:
+        return SetupError(f"--output {self.path} cannot be written: {error.strerror}.")
 
     def _open(self) -> int | None:
         """Return a descriptor of the file, locked; None if there is no file."""
@@ -217,9 +217,7 @@ class BatchOutput:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise SetupError(
-                f"--output {self.path} cannot be written: {error.strerror}."
-            ) from error
+            raise self._refuse(error) from error
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise SetupError(f"--output {self.path} is not a regular file; name a file.")
@@ -289,17 +287,19 @@ class BatchOutput:
                 "be added."
             )
 
-    def _write_record(self, record: RunRecord) -> None:
-        """Write the record next to the output, whole or not at all."""
-        beside = self.record_path.with_name(f"{self.record_path.name}.{os.getpid()}")
-        try:
-            with beside.open("wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(self.record_path)
-        finally:
-            beside.unlink(missing_ok=True)
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """Write a file that replaces the one at `path` when it is whole, or not at all."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _show(value: object) -> str:

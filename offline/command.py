@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +12,7 @@ import click
 from ..base.errors import BackedgeError, SetupError
 from ..base.json_types import JsonObject
 from ..base.terminal import print_text
+from . import plugins
 from .batch_file import InputScan, read_row, read_rows, scan_input
 from .batch_job import BatchJob, RowReader
 from .batch_output import BatchOutput
@@ -20,15 +21,14 @@ from .contracts import EngineDiedError, suggest
 from .engine import GenerationEngine
 from .inference_backend import describe_model
 from .interrupts import SIGNAL_EXIT_CODE, Interrupted, Interrupts, catch_interrupts
-from .plugins import Plugin
 from .progress import Progress
 from .results import GenerationResult
 
 ALL_ROWS, BROKEN_OFF, NOTHING_STARTED, SOME_FAILED = 0, 1, 2, 3
-# The plugins in the package: module and class.
+# The plugins in the package, and the place of each.
 SHIPPED_PLUGINS = {
-    "json_stop": ("json_plugins", "JsonStop"),
-    "no_duplicates": ("json_plugins", "NoDuplicates"),
+    "json_stop": f"{plugins.__name__}:JsonStop",
+    "no_duplicates": f"{plugins.__name__}:NoDuplicates",
 }
 GO_ON = "the same command resumes from there"
 
@@ -179,22 +179,19 @@ def _check_files(command: Command) -> None:
         raise SetupError(f"--output {command.output} is the input; name another file.")
 
 
-def load_plugin(name: str) -> Plugin:
+def load_plugin(name: str) -> plugins.Plugin:
     """Load a plugin by name: one in the package, or PACKAGE.MODULE:CLASS.
 
     Raises `SetupError` if it does not exist or cannot be created without arguments.
     """
-    module, mark, attribute = name.partition(":")
-    if not mark:
-        if name not in SHIPPED_PLUGINS:
-            raise SetupError(
-                f"--plugin {name!r} is unknown; {suggest(name, SHIPPED_PLUGINS)} Or write "
-                "PACKAGE.MODULE:CLASS for your own."
-            )
-        module, attribute = SHIPPED_PLUGINS[name]
-        module = f"{__package__}.plugins.{module}"
+    place = SHIPPED_PLUGINS.get(name, name)
+    if ":" not in place:
+        raise SetupError(
+            f"--plugin {name!r} is unknown; {suggest(name, SHIPPED_PLUGINS)} Or write "
+            "PACKAGE.MODULE:CLASS for your own."
+        )
     try:
-        plugin: Plugin = getattr(importlib.import_module(module), attribute)()
+        plugin: plugins.Plugin = pkgutil.resolve_name(place)()
     except Exception as error:
         raise SetupError(
             f"--plugin {name!r} cannot be created: {type(error).__name__}: {error}."

@@ -75,17 +75,6 @@ class EngineDiedError(BackedgeError):
         super().__init__(f"the engine died: {engine}'s own messages are in the log above.")
 
 
-class RowFailedError(BackedgeError):
-    """A row of a strict batch cannot be generated. No row was generated.
-
-    index: the position of the request. kind: as in `RowError`.
-    """
-
-    def __init__(self, request_id: str, index: int, kind: str, message: str) -> None:
-        self.request_id, self.index, self.kind = request_id, index, kind
-        super().__init__(f"request {request_id!r} (number {index}): {message}")
-
-
 BackendName = Literal["hf", "vllm", "sglang", "replay"]
 BACKENDS: tuple[str, ...] = get_args(BackendName)
 RequestKind = Literal["text", "vlm", "embed"]

@@ -30,7 +30,6 @@ from .contracts import (
     OptionValueError,
     PluginError,
     RequestKind,
-    RowFailedError,
     TextGenerationRequest,
     VlmGenerationRequest,
 )
@@ -119,24 +118,19 @@ class GenerationEngine:
         requests: Sequence[TextGenerationRequest],
         options: GenerationOptions | None = None,
         plugins: Sequence[Plugin] | None = None,
-        *,
-        strict: bool = False,
     ) -> list[GenerationResult]:
         """Return the results in the order of the requests.
 
         options: for requests without their own. plugins: instead of the engine's.
-        strict: raise before generation if a request cannot be generated.
-        Raises `SetupError` and its subclasses before weights load; with `strict` `RowFailedError`.
+        Raises `SetupError` and its subclasses before weights load.
         """
-        return _in_order(self.iterate_text_batch(requests, options, plugins, strict=strict))
+        return _in_order(self.iterate_text_batch(requests, options, plugins))
 
     def iterate_text_batch(
         self,
         requests: Iterable[TextGenerationRequest],
         options: GenerationOptions | None = None,
         plugins: Sequence[Plugin] | None = None,
-        *,
-        strict: bool = False,
     ) -> Generator[Indexed, None, None]:
         """Yield `(index, result)` as soon as each result is done.
 
@@ -145,29 +139,25 @@ class GenerationEngine:
         The engine generates one batch at a time: if another begins, or `close` is called, this one
         ends, and its iterator raises `SetupError`.
         """
-        return self._start("text", requests, options, plugins, strict=strict)
+        return self._start("text", requests, options, plugins)
 
     def generate_vlm_batch(
         self,
         requests: Sequence[VlmGenerationRequest],
         options: GenerationOptions | None = None,
         plugins: Sequence[Plugin] | None = None,
-        *,
-        strict: bool = False,
     ) -> list[GenerationResult]:
         """Return the results of requests with images; as `generate_text_batch`."""
-        return _in_order(self.iterate_vlm_batch(requests, options, plugins, strict=strict))
+        return _in_order(self.iterate_vlm_batch(requests, options, plugins))
 
     def iterate_vlm_batch(
         self,
         requests: Iterable[VlmGenerationRequest],
         options: GenerationOptions | None = None,
         plugins: Sequence[Plugin] | None = None,
-        *,
-        strict: bool = False,
     ) -> Generator[Indexed, None, None]:
         """Return an iterator for requests with images; as `iterate_text_batch`."""
-        return self._start("vlm", requests, options, plugins, strict=strict)
+        return self._start("vlm", requests, options, plugins)
 
     def embed_batch(self, requests: Iterable[EmbeddingRequest]) -> list[GenerationResult]:
         """Return the embeddings of texts, in the order of the requests. Raises `SetupError`."""
@@ -190,8 +180,6 @@ class GenerationEngine:
         requests: Iterable[TextGenerationRequest],
         options: GenerationOptions | None,
         plugins: Sequence[Plugin] | None,
-        *,
-        strict: bool,
     ) -> Generator[Indexed, None, None]:
         """Check a batch; return the iterator that generates it."""
         options = options or GenerationOptions()
@@ -199,8 +187,6 @@ class GenerationEngine:
             chosen = self._plugins
         else:
             chosen = [check_declaration(plugin, CAPABILITIES) for plugin in plugins]
-        if strict:
-            requests = list(requests)
         # An iterator may have more requests than the memory holds: each is read when it is due.
         known = [read_request(each) for each in requests] if isinstance(requests, Sequence) else []
         needs = _find_needs(kind, known, options, chosen)
@@ -216,8 +202,6 @@ class GenerationEngine:
             prepare.choose_parsers(some)
         reads = known if isinstance(requests, Sequence) else map(read_request, requests)
         rows = _prepare_rows(prepare, kind, reads, options, chosen)
-        if strict:
-            rows = iter(_require_all(list(rows)))
         return self._generate(name, rows, chosen, lambda backend, rows: backend.generate(rows))
 
     def _generate(
@@ -376,13 +360,6 @@ def _check_needs(asked: str, needs: Sequence[str], backend: Backend) -> None:
         if not backend.can(need):
             remedy = backend.remedies.get(need)
             raise CapabilityError(asked, need, backend.name, able_backends(need), remedy)
-
-
-def _require_all(rows: list[Row]) -> list[Row]:
-    for row in rows:
-        if row.error is not None:
-            raise RowFailedError(row.request_id, row.index, row.error.kind, row.error.message)
-    return rows
 
 
 def _clean(result: GenerationResult, plugins: Sequence[Plugin]) -> GenerationResult:

@@ -108,21 +108,20 @@ def _hide(kind: str, text: str, declared: Collection[str]) -> str:
 
 
 def split_delta(
-    delta: ChoiceDelta, stopped: str = " ({})", *, keeps_empty: bool = False
+    delta: ChoiceDelta, stopped: str = " ({})"
 ) -> Iterator[tuple[str, int | None, str]]:
     """Yield the parts of a delta as a client reads them: kind, index of the call, text.
 
-    stopped: how the finish names a stop reason. keeps_empty: include empty text, which is all that
-        a redacted recording has.
+    stopped: how the finish names a stop reason.
     """
     part = delta.delta
     for kind, text in ((REASONING, part.reasoning_content), (CONTENT, part.content)):
-        if text or (keeps_empty and text is not None):
+        if text:
             yield kind, None, text
     for call in part.tool_calls:
         if call.function.name is not None:
             yield CALL, call.index, call.function.name
-        if call.function.arguments or keeps_empty:
+        if call.function.arguments:
             yield ARGUMENTS, call.index, call.function.arguments
     if delta.finish_reason is not None:
         stop = "" if delta.stop_reason is None else stopped.format(delta.stop_reason)

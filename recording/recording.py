@@ -58,13 +58,11 @@ class RecordedChunk(msgspec.Struct, frozen=True, array_like=True):
 class RecordedDeltas(msgspec.Struct, frozen=True, array_like=True):
     """Deltas that were sent together. at_ms: since the request arrived.
 
-    deltas: without their text in a redacted recording. sizes: for each delta, the lengths of its
-        texts as `measure_texts` gives them; a number is that of all, as older versions wrote it.
+    deltas: in a redacted recording each character of their texts is a dot.
     """
 
     at_ms: float
     deltas: list[ChoiceDelta]
-    sizes: list[list[int] | int] = []
 
 
 class Recording(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -72,7 +70,7 @@ class Recording(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     began: when it arrived, in seconds since 1970. resumed: number of tokens that another worker
         had generated before it died; they are the first chunk.
-    redacted: ordinary words are replaced in token ids and removed from deltas and parameters.
+    redacted: ordinary words are replaced in token ids and deltas and removed from parameters.
     dropped: number of tokens beyond the limit, which are missing.
     error: of a failed request.
     """

@@ -12,7 +12,6 @@ from ..base.errors import BackedgeError, shorten
 from ..base.json_types import check_nesting
 from ..base.limits import (
     MAX_CHOICES,
-    MAX_FILE_BYTES,
     MAX_RECORDED_MS,
     MAX_RECORDING_LINE,
     MAX_WORKER_LOGPROBS,
@@ -170,7 +169,6 @@ def _list_numbers(recording: Recording) -> Iterator[tuple[str, int, int, Iterabl
     ids = [recording.prompt.tail, recording.prompt.token_ids or []]
     counts = [params.prompt_length, params.min_tokens, params.created, recording.dropped]
     turns = [params.restored_turns, params.exact_turns]
-    sizes = list(_list_sizes(recording))
     yield "n", 1, MAX_CHOICES, [params.n]
     yield "the index of a choice", 0, params.n - 1, indexes
     yield "a time in ms", 0, MAX_RECORDED_MS, times
@@ -180,13 +178,6 @@ def _list_numbers(recording: Recording) -> Iterator[tuple[str, int, int, Iterabl
     yield "a number of turns", 0, MAX_U32, turns
     yield "the number of alternatives", 0, MAX_WORKER_LOGPROBS, [params.logprobs or 0]
     yield "resumed", 0, len(chunks[0].chunk.token_ids) if chunks else 0, [recording.resumed]
-    yield "the length of a text", 0, MAX_FILE_BYTES, (*sizes, sum(sizes))
-
-
-def _list_sizes(recording: Recording) -> Iterator[int]:
-    for sent in recording.sent:
-        for sizes in sent.sizes:
-            yield from sizes if isinstance(sizes, list) else [sizes]
 
 
 def _read_version(line: bytes) -> int | None:

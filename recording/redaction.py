@@ -37,6 +37,8 @@ _LONGEST = 2
 _SHOWN = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)
 # The text of a token that the vocabulary defines as a marker.
 _MARKER = re.compile(r"\s*(?:<[^<>\s]{1,64}>|\[/?[A-Z_]{2,40}\])\s*")
+# Replaces each character of a delta.
+DOT = "."
 # Between two parts of a search other threads may run.
 _STRIDE = 256
 _TYPE_OF: dict[type, str] = {
@@ -191,18 +193,21 @@ class RequestRedactor:
         return self.kept.digit if character.isdecimal() else self.kept.letter
 
     def redact_delta(self, delta: ChoiceDelta) -> ChoiceDelta:
-        """Return a delta of the same kind without text, token ids and logprobs."""
+        """Return a delta of the same kind, with dots for text, without token ids and logprobs."""
         part = delta.delta
         return ChoiceDelta(
             delta.index,
             Delta(
                 role=part.role,
-                content=None if part.content is None else "",
-                reasoning_content=None if part.reasoning_content is None else "",
+                content=part.content and DOT * len(part.content),
+                reasoning_content=part.reasoning_content and DOT * len(part.reasoning_content),
                 tool_calls=[
                     CallDelta(
                         call.index,
-                        FunctionDelta("", self._redact_name(call.function.name)),
+                        FunctionDelta(
+                            DOT * len(call.function.arguments),
+                            self._redact_name(call.function.name),
+                        ),
                         None,
                         call.type,
                     )
@@ -266,11 +271,7 @@ def redact_recording(recording: Recording, redactor: Redactor) -> Recording:
         prompt=msgspec.structs.replace(recording.prompt, token_ids=None, tail=tail),
         chunks=redact_chunks(recording.chunks, of_request),
         sent=[
-            RecordedDeltas(
-                sent.at_ms,
-                [of_request.redact_delta(delta) for delta in sent.deltas],
-                [measure_texts(delta) for delta in sent.deltas],
-            )
+            RecordedDeltas(sent.at_ms, [of_request.redact_delta(delta) for delta in sent.deltas])
             for sent in recording.sent
         ],
         error=recording.error and name_error(recording.error),
@@ -308,14 +309,6 @@ def redact_chunks(
         )
         for item in recorded
     ]
-
-
-def measure_texts(delta: ChoiceDelta) -> list[int]:
-    """Return the lengths of a delta's texts: reasoning, content, the arguments of each call."""
-    part = delta.delta
-    texts = [part.reasoning_content, part.content]
-    texts += [call.function.arguments for call in part.tool_calls]
-    return [len(text) for text in texts if text is not None]
 
 
 def redact_tool(tool: JsonObject, renamed: Mapping[str, str]) -> JsonObject:

@@ -9,12 +9,12 @@ from typing import TypeVar
 import msgspec
 
 from ..parsers.base import ParserFactory
-from ..postprocess.messages import ChoiceDelta, Chunk, Delta
+from ..postprocess.messages import Chunk
 from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import DetokenizerFactory
 from .comparison import Difference, Given, find_difference, split_parts
 from .kept_text import declared_names
-from .recording import RecordedDeltas, Recording
+from .recording import Recording
 
 RECORDED, WHOLE, RANDOM = "recorded", "all", "random"
 # Largest random chunk.
@@ -102,35 +102,8 @@ def read_sent(recording: Recording) -> list[Given]:
             chunk = chunks[position].chunk
             tokens[chunk.index] = tokens.get(chunk.index, 0) + len(chunk.token_ids)
             position += 1
-        given += [Given(tokens.get(delta.index, 0), [delta]) for delta in restore_kinds(sent)]
+        given += [Given(tokens.get(delta.index, 0), [delta]) for delta in sent.deltas]
     return given
-
-
-def restore_kinds(sent: RecordedDeltas) -> Sequence[ChoiceDelta]:
-    """Return the deltas; a text that was redacted becomes as many dots."""
-    if not sent.sizes:
-        return sent.deltas
-    return [_fill(delta, sizes) for delta, sizes in zip(sent.deltas, sent.sizes, strict=False)]
-
-
-def _fill(delta: ChoiceDelta, sizes: list[int] | int) -> ChoiceDelta:
-    part = delta.delta
-    left = iter([sizes] if isinstance(sizes, int) else sizes)
-
-    def dots(text: str | None) -> str | None:
-        return None if text is None else "." * next(left, 0)
-
-    reasoning, content = dots(part.reasoning_content), dots(part.content)
-    calls = [
-        msgspec.structs.replace(
-            call,
-            function=msgspec.structs.replace(
-                call.function, arguments=dots(call.function.arguments)
-            ),
-        )
-        for call in part.tool_calls
-    ]
-    return msgspec.structs.replace(delta, delta=Delta(part.role, content, reasoning, calls))
 
 
 def cut(recording: Recording, how: str, seed: int = 0) -> list[Chunk]:
@@ -166,24 +139,21 @@ def _recut(chunks: Sequence[Chunk], length: Callable[[], int]) -> list[Chunk]:
     end = next((number for number, part in enumerate(chunks) if part.finish_reason), None)
     *body, last = chunks if end is None else chunks[: end + 1]
     joined = _join([*body, last] if last.token_ids else body)
-    total = len(joined.token_ids)
     pieces, start = [], 0
-    while start < total:
-        stop = min(total, start + length())
+    while start < len(joined.token_ids):
+        stop = start + length()
         pieces.append(joined.cut(start, stop))
         start = stop
-    if last.token_ids and pieces:
-        pieces[-1] = msgspec.structs.replace(
-            pieces[-1], finish_reason=last.finish_reason, stop_reason=last.stop_reason
-        )
-        return pieces
-    return [*pieces, last]
+    return pieces if last.token_ids else [*pieces, last]
 
 
 def _join(chunks: Sequence[Chunk]) -> Chunk:
-    """Merge `chunks`; the result has logprobs if each of them has."""
+    """Merge `chunks`, with the finish of the last; the result has logprobs if each of them has."""
+    *_, last = chunks or [Chunk()]
     return Chunk(
-        index=chunks[0].index if chunks else 0,
+        index=last.index,
+        finish_reason=last.finish_reason,
+        stop_reason=last.stop_reason,
         token_ids=[token_id for part in chunks for token_id in part.token_ids],
         logprobs=_concatenate([part.logprobs for part in chunks]),
         top_logprobs=_concatenate([part.top_logprobs for part in chunks]),

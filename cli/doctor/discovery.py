@@ -47,7 +47,6 @@ class Instance(msgspec.Struct, frozen=True):
     """An entry that a worker has registered."""
 
     namespace: str = ""
-    component: str = ""
     instance_id: int = 0
     card_json: CardJson = CardJson()
 
@@ -78,7 +77,6 @@ class FleetWorker(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     namespace: str
-    component: str
     instance: str
     worker_type: str
     context_length: int | None
@@ -120,7 +118,6 @@ def parse_instance(document: bytes) -> FleetWorker:
     return FleetWorker(
         model=card.display_name,
         namespace=instance.namespace,
-        component=instance.component,
         instance=f"{instance.instance_id:x}",
         worker_type=card.worker_type,
         context_length=card.context_length,

@@ -8,24 +8,15 @@ from collections.abc import Sequence
 import msgspec
 
 from ...postprocess.messages import ChoiceDelta, PostprocessParams
-from ...recording.comparison import NOTHING, Given, find_difference, split_parts
-from ...recording.comparison import Side as Output
+from ...recording.comparison import NOTHING, Given, Side, find_difference, split_parts
 from ...recording.parser_case import read_expected
 from ...recording.recording import Recording
 from ...recording.rerun import Parts
 from .summary import Chosen, RequestRow, Timing, measure
-from .trace import ChoiceTrace, Trace, trace, trace_ids
+from .trace import ChoiceTrace, trace, trace_ids
 
 # Limit for an output's text in a difference.
 MAX_SHOWN = 120
-
-
-class Side(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A choice as read by one pair of parsers. parsers, kind: as in `Trace`."""
-
-    parsers: str
-    kind: str
-    trace: ChoiceTrace
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -44,13 +35,11 @@ class SentDeltas(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Deltas of one choice that were sent together.
 
     at_ms: since the request arrived. steps: number of tokens at that time.
-    sizes: as in `RecordedDeltas`, for a redacted recording.
     """
 
     at_ms: float
     steps: int
     deltas: list[ChoiceDelta]
-    sizes: list[list[int] | int] = []
 
 
 class InspectedChoice(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -64,7 +53,7 @@ class InspectedChoice(msgspec.Struct, omit_defaults=True, kw_only=True):
     index: int
     timing: Timing
     sent: list[SentDeltas]
-    sides: list[Side]
+    sides: list[ChoiceTrace]
     difference: Difference | None = None
     agrees: bool | None = None
 
@@ -115,27 +104,19 @@ def inspect_recording(chosen: Chosen, parts: Sequence[Parts], note: str = "") ->
         turns=describe_turns(recording.params),
         resumed=recording.resumed,
         dropped=recording.dropped,
-        choices=[
-            _inspect_choice(recording, traces, number) for number in range(len(traces[0].choices))
-        ],
+        choices=[_inspect_choice(recording, sides) for sides in zip(*traces, strict=True)],
     )
 
 
-def _inspect_choice(recording: Recording, traces: Sequence[Trace], number: int) -> InspectedChoice:
-    sides = [
-        Side(parsers=each.parsers, kind=each.kind, trace=each.choices[number]) for each in traces
-    ]
-    first = sides[0].trace
-    difference = None
-    if len(sides) > 1:
-        difference = compare(first, sides[1].trace)
+def _inspect_choice(recording: Recording, sides: Sequence[ChoiceTrace]) -> InspectedChoice:
+    first, *beside = sides
     sent = _sent(recording, first)
     return InspectedChoice(
         index=first.index,
         timing=measure(recording, first.index),
         sent=sent,
-        sides=sides,
-        difference=difference,
+        sides=list(sides),
+        difference=compare(first, beside[0]) if beside else None,
         agrees=_agrees(recording, first, sent),
     )
 
@@ -154,7 +135,7 @@ def compare(left: ChoiceTrace, right: ChoiceTrace) -> Difference | None:
     return Difference(found.token - 1, _describe(found.left), _describe(found.right))
 
 
-def _describe(output: Output) -> str:
+def _describe(output: Side) -> str:
     """Describe one side's output, shortened."""
     text = output.text
     shown = text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}\u2026"
@@ -168,17 +149,10 @@ def _sent(recording: Recording, choice: ChoiceTrace) -> list[SentDeltas]:
     times = [step.at_ms for step in choice.steps]
     found = []
     for group in recording.sent:
-        places = [place for place, each in enumerate(group.deltas) if each.index == choice.index]
-        if not places:
-            continue
-        found.append(
-            SentDeltas(
-                at_ms=group.at_ms,
-                steps=bisect_right(times, group.at_ms),
-                deltas=[group.deltas[place] for place in places],
-                sizes=[group.sizes[place] for place in places] if group.sizes else [],
-            )
-        )
+        deltas = [delta for delta in group.deltas if delta.index == choice.index]
+        if deltas:
+            steps = bisect_right(times, group.at_ms)
+            found.append(SentDeltas(at_ms=group.at_ms, steps=steps, deltas=deltas))
     return found
 
 

@@ -13,7 +13,6 @@ import importlib.resources
 import json
 from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import chain, repeat
 
 from ...base.json_types import JsonObject
 from ...parsers.events import (
@@ -27,8 +26,8 @@ from ...parsers.events import (
 from ...parsers.held_back import EXPLANATIONS
 from ...postprocess.messages import ChoiceDelta
 from ...recording.comparison import split_delta
-from .inspection import InspectedChoice, Inspection, SentDeltas, Side
-from .trace import Step
+from .inspection import InspectedChoice, Inspection, SentDeltas
+from .trace import ChoiceTrace, Step
 
 # In the order in which the page loads them.
 SCRIPTS = ("model.js", "text.js", "search.js", "strip.js", "rows.js", "details.js", "page.js")
@@ -124,7 +123,7 @@ def page_data(inspection: Inspection) -> JsonObject:
 
 
 def _choice(choice: InspectedChoice, strings: _Strings) -> JsonObject:
-    steps = choice.sides[0].trace.steps
+    steps = choice.sides[0].steps
     starts = [
         number
         for number, step in enumerate(steps)
@@ -144,15 +143,15 @@ def _choice(choice: InspectedChoice, strings: _Strings) -> JsonObject:
         if choice.difference is None
         else [choice.difference.step, choice.difference.left, choice.difference.right],
         "agrees": choice.agrees,
-        "leftOut": choice.sides[0].trace.left_out,
+        "leftOut": choice.sides[0].left_out,
     }
 
 
-def _side(side: Side, strings: _Strings) -> JsonObject:
-    steps = side.trace.steps
+def _side(side: ChoiceTrace, strings: _Strings) -> JsonObject:
+    steps = side.steps
     columns = _step_columns(steps, strings)
     ignored = (number for number, step in enumerate(steps) if step.ignored)
-    whole = side.trace.whole
+    whole = side.whole
     return {
         "parsers": side.parsers,
         "kind": side.kind,
@@ -160,7 +159,7 @@ def _side(side: Side, strings: _Strings) -> JsonObject:
         "stops": _runs(STOPS.index(step.stop) for step in steps),
         **columns,
         "ignoredFrom": next(ignored, len(steps)),
-        "failures": side.trace.failures,
+        "failures": side.failures,
         "whole": [] if whole is None else [list(part) for part in delta_parts(whole)],
     }
 
@@ -184,18 +183,12 @@ def _step_columns(steps: Iterable[Step], strings: _Strings) -> dict[str, list[in
 
 
 def _sent(group: SentDeltas, strings: _Strings) -> list[object]:
-    parts = [[kind, call, strings(text), size] for (kind, call, text), size in sent_parts(group)]
+    parts = [
+        [kind, call, strings(text)]
+        for delta in group.deltas
+        for kind, call, text in delta_parts(delta)
+    ]
     return [group.steps, round(group.at_ms, 3), parts]
-
-
-def sent_parts(group: SentDeltas) -> Iterator[tuple[Part, int]]:
-    """Yield the parts that were sent, each with its length, even if its text is redacted."""
-    redacted = bool(group.sizes)
-    for delta, sizes in zip(group.deltas, chain(group.sizes, repeat(0)), strict=False):
-        left = iter([sizes] if isinstance(sizes, int) else sizes)
-        for part in delta_parts(delta, keeps_empty=redacted):
-            is_hidden = redacted and part[0] not in {CALL, FINISH}
-            yield part, next(left, 0) if is_hidden else len(part[2])
 
 
 def _flatten(number: int, parts: Iterable[Part], strings: _Strings) -> Iterator[int]:
@@ -212,11 +205,11 @@ def _runs(values: Iterable[int]) -> list[int]:
     return runs
 
 
-def delta_parts(delta: ChoiceDelta, *, keeps_empty: bool = False) -> list[Part]:
-    """Return the parts of a delta. keeps_empty: as for `split_delta`."""
+def delta_parts(delta: ChoiceDelta) -> list[Part]:
+    """Return the parts of a delta."""
     return [
         (KINDS.index(kind), NO_CALL if index is None else index, text)
-        for kind, index, text in split_delta(delta, " by {!r}", keeps_empty=keeps_empty)
+        for kind, index, text in split_delta(delta, " by {!r}")
     ]
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...base.hidden_characters import escape_hidden
+from ...base.terminal import format_table
 from ...recording.recording import Recording
 
 SHOWN_ID = 48
@@ -123,20 +124,7 @@ def share_of(values: Iterable[float], share: float) -> float | None:
 def show_rows(rows: Sequence[RequestRow]) -> list[str]:
     """Return the lines of a table of requests."""
     head = ("#", "request", "model", "parsers", "outcome", "tokens", "chunks", "calls", "ms")
-    table = [head, *(_cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(head))]
-    lines = []
-    for line in table:
-        cells = [
-            cell.ljust(width) if 0 < column < NUMBERS_FROM else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-# The first column, and all from here on, are numbers.
-NUMBERS_FROM = 5
+    return format_table([head, *map(_cells, rows)], right=(0, *range(5, len(head))))
 
 
 def _cells(row: RequestRow) -> tuple[str, ...]:

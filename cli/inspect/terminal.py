@@ -13,7 +13,7 @@ from ...base.terminal import Line, Styled
 from ...parsers.events import ToolCallMalformed
 from ...postprocess.messages import ChoiceDelta
 from .inspection import InspectedChoice, Inspection, SentDeltas
-from .page import CALL, FINISH, KINDS, MALFORMED, delta_parts, sent_parts
+from .page import CALL, FINISH, KINDS, MALFORMED, delta_parts
 from .summary import Timing
 from .trace import Step
 
@@ -61,14 +61,14 @@ def _choice(choice: InspectedChoice) -> Iterator[Line]:
     yield f"  {_times(choice.timing)}"
     for name, side in zip(("parsers", "beside"), choice.sides, strict=False):
         yield f"  {name} {side.parsers}" + (f" ({side.kind})" if side.kind else "")
-        for failure in side.trace.failures:
+        for failure in side.failures:
             yield Styled(f"  {failure}", "red")
     yield from _verdict(choice)
     yield ""
     states = "  ".join("state".ljust(STATE) + "  " + "gives".ljust(OUTPUT) for _ in choice.sides)
     yield Styled(f"{'#':>6}  {'ms':>9}  {'id':>7}  {'token':{TOKEN}}  {states}".rstrip(), dim=True)
     yield from _steps(choice)
-    left_out = choice.sides[0].trace.left_out
+    left_out = choice.sides[0].left_out
     if left_out:
         yield f"{left_out} further tokens are not shown"
 
@@ -86,7 +86,7 @@ def _steps(choice: InspectedChoice) -> Iterator[Line]:
     groups = iter(choice.sent)
     group = next(groups, None)
     chunk = None
-    sides = [side.trace.steps for side in choice.sides]
+    sides = [side.steps for side in choice.sides]
     for number, steps in enumerate(zip(*sides, strict=True)):
         while group is not None and group.steps <= number:
             yield _sent(group)
@@ -150,8 +150,9 @@ def _sent(group: SentDeltas) -> Line:
     texts = [
         f"{KINDS[kind]} {escape_hidden(text)}"
         if kind in {CALL, FINISH}
-        else f"{KINDS[kind]} of {size} character{'s' * (size != 1)}"
-        for (kind, _, text), size in sent_parts(group)
+        else f"{KINDS[kind]} of {len(text)} character{'s' * (len(text) != 1)}"
+        for delta in group.deltas
+        for kind, _, text in delta_parts(delta)
     ]
     what = ", ".join(texts) or "only a role"
     return Styled(f"        {group.at_ms:>9.2f}  sent: {what}", dim=True)

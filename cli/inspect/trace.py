@@ -61,29 +61,21 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class ChoiceTrace(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """All tokens of one choice.
+    """All tokens of one choice, as read by one pair of parsers.
 
+    parsers: their names. kind: "linear", "native", "none" for no parser, or "" without a
+        tokenizer, when only token ids and times are known.
     whole: all deltas as one. failures: of the parser, as text. left_out: number of tokens beyond
     `MAX_SHOWN_TOKENS`.
     """
 
+    parsers: str
+    kind: str
     index: int
     steps: list[Step]
     whole: ChoiceDelta | None = None
     failures: list[str] = []
     left_out: int = 0
-
-
-class Trace(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A request as read by one pair of parsers.
-
-    parsers: their names. kind: "linear", "native", "none" for no parser, or "" without a
-        tokenizer, when only token ids and times are known.
-    """
-
-    parsers: str
-    kind: str
-    choices: list[ChoiceTrace]
 
 
 class _EventTap(StageClock):
@@ -169,7 +161,13 @@ class _TracedChoice:
         """Return the recorded steps as a trace."""
         whole = aggregate_deltas(self.deltas, self.choice.open_calls) if self.deltas else None
         return ChoiceTrace(
-            index=index, steps=self.steps, whole=whole, failures=self.failures, left_out=left_out
+            parsers=self.parts.parsers.name,
+            kind=self.parts.kind,
+            index=index,
+            steps=self.steps,
+            whole=whole,
+            failures=self.failures,
+            left_out=left_out,
         )
 
     def _stop_check(self) -> StopCheck:
@@ -203,8 +201,8 @@ class _TracedChoice:
         ]
 
 
-def trace(recording: Recording, parts: Parts) -> Trace:
-    """Feed a recording to new stages; return the effect of each token.
+def trace(recording: Recording, parts: Parts) -> list[ChoiceTrace]:
+    """Feed a recording to new stages; return the effect of each token, by choice.
 
     Raises `TraceError` for tokens that the tokenizer does not know.
     """
@@ -223,8 +221,7 @@ def trace(recording: Recording, parts: Parts) -> Trace:
             ) from error
 
     left_out = _take_shown(recording, take)
-    choices = [choice.finish(index, left_out[index]) for index, choice in traced.items()]
-    return Trace(parsers=parts.parsers.name, kind=parts.kind, choices=choices)
+    return [choice.finish(index, left_out[index]) for index, choice in traced.items()]
 
 
 def _take_shown(recording: Recording, take: Callable[[int, float, Chunk], None]) -> Counter[int]:
@@ -252,8 +249,8 @@ def _begin(recording: Recording, parts: Parts, index: int) -> _TracedChoice:
     return _TracedChoice(Choice(params, stages), stages, tap, parts, params, failures)
 
 
-def trace_ids(recording: Recording) -> Trace:
-    """Return a trace of ids and times only, for a recording without its tokenizer."""
+def trace_ids(recording: Recording) -> list[ChoiceTrace]:
+    """Return traces of ids and times only, for a recording without its tokenizer."""
     steps: dict[int, list[Step]] = {index: [] for index in used_choices(recording)}
 
     def take(number: int, at_ms: float, chunk: Chunk) -> None:
@@ -261,11 +258,11 @@ def trace_ids(recording: Recording) -> Trace:
         steps[chunk.index].append(Step(token_id=token_id, chunk=number, at_ms=at_ms))
 
     left_out = _take_shown(recording, take)
-    choices = [
-        ChoiceTrace(index=index, steps=of_choice, left_out=left_out[index])
-        for index, of_choice in steps.items()
+    names = recording.model.parsers.label
+    return [
+        ChoiceTrace(parsers=names, kind="", index=index, steps=found, left_out=left_out[index])
+        for index, found in steps.items()
     ]
-    return Trace(parsers=recording.model.parsers.label, kind="", choices=choices)
 
 
 def used_choices(recording: Recording) -> list[int]:

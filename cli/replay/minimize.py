@@ -7,13 +7,13 @@ TSE 28(2), 2002.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 
 from ...base.errors import SetupError
-from ...base.json_types import JsonObject, check_nesting
+from ...base.json_types import check_nesting
 from ...base.limits import MAX_TRIALS
 from ...parsers.base import ParserNames
 from ...parsers.parser_lookup import tool_format
@@ -25,6 +25,10 @@ from ...recording.rerun import Parts, cut, find_differences, prompt_ids, rerun
 from ...tokenization.detokenizer import DetokenizerOptions, read_vocabulary
 from ..load_model import LoadedModel
 
+# Members of the parameters, of tools and of schemas that always remain.
+KEPT = frozenset("parser tools type function name parameters properties".split())
+# Members of which the names of all members are the request's own.
+NAMED = ("properties", "chat_template_kwargs")
 _SHOWN = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)
 
 
@@ -336,64 +340,28 @@ def simplify(token_ids: list[int], params: PostprocessParams, trials: Trials) ->
 
 def simpler_params(params: PostprocessParams) -> Iterator[PostprocessParams]:
     """Yield parameters with one part less, the largest part first."""
-    parser = params.parser
-    plain = PostprocessParams(
-        response_id=params.response_id,
-        created=params.created,
-        model=params.model,
-        prompt_length=params.prompt_length,
-        parser=parser,
-    )
-    for field in PostprocessParams.__struct_fields__:
-        value = getattr(plain, field)
-        if getattr(params, field) != value:
-            yield msgspec.structs.replace(params, **{field: value})
-    for tools in simpler_tools(parser.tools):
-        yield _with_parser(params, tools=tools)
-    for name in parser.chat_template_kwargs:
-        left = {key: value for key, value in parser.chat_template_kwargs.items() if key != name}
-        yield _with_parser(params, chat_template_kwargs=left)
-    if not parser.include_reasoning:
-        yield _with_parser(params, include_reasoning=True)
-    if not parser.parallel_tool_calls:
-        yield _with_parser(params, parallel_tool_calls=True)
-    if parser.history_tool_calls:
-        yield _with_parser(params, history_tool_calls=0)
-
-
-def _with_parser(params: PostprocessParams, **fields: object) -> PostprocessParams:
-    parser = msgspec.structs.replace(params.parser, **fields)
-    return msgspec.structs.replace(params, parser=parser)
-
-
-def simpler_tools(tools: Sequence[JsonObject]) -> Iterator[list[JsonObject]]:
-    """Yield tools with one of them, or one part of a schema, less; one tool always remains."""
-    for position, tool in enumerate(tools):
-        if len(tools) > 1:
-            yield [*tools[:position], *tools[position + 1 :]]
-        function = tool.get("function")
-        if not isinstance(function, dict):
+    for fields in simpler(msgspec.to_builtins(params)):
+        try:
+            found = msgspec.convert(fields, PostprocessParams)
+        except msgspec.ValidationError:  # a required field is missing
             continue
-        for name in function.keys() - {"name", "parameters"}:
-            plain = {key: value for key, value in function.items() if key != name}
-            yield [*tools[:position], {**tool, "function": plain}, *tools[position + 1 :]]
-        for schema in simpler_schemas(function.get("parameters")):
-            changed = {**tool, "function": {**function, "parameters": schema}}
-            yield [*tools[:position], changed, *tools[position + 1 :]]
+        if found != params:
+            yield found
 
 
-def simpler_schemas(schema: object) -> Iterator[JsonObject]:
-    """Yield a schema with one keyword or property less."""
-    if not isinstance(schema, dict):
-        return
-    for keyword in schema:
-        if keyword not in ("type", "properties"):
-            yield {key: value for key, value in schema.items() if key != keyword}
-    properties = schema.get("properties")
-    if not isinstance(properties, dict):
-        return
-    for name, part in properties.items():
-        rest = {key: value for key, value in properties.items() if key != name}
-        yield {**schema, "properties": rest}
-        for simpler in simpler_schemas(part):
-            yield {**schema, "properties": {**properties, name: simpler}}
+def simpler(value: Any, kept: Collection[str | int] = KEPT) -> Iterator[Any]:
+    """Yield a JSON value with one member or item less; the last item of an array remains.
+
+    kept: the members that remain.
+    """
+    if isinstance(value, list):
+        last = (0,) if len(value) == 1 else ()
+        for items in simpler(dict(enumerate(value)), last):
+            yield list(items.values())
+    elif isinstance(value, dict):
+        yield from (
+            {key: value[key] for key in value if key != name} for name in value if name not in kept
+        )
+        for name, part in value.items():
+            for each in simpler(part, () if name in NAMED else KEPT):
+                yield {**value, name: each}

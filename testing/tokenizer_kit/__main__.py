@@ -9,7 +9,7 @@ import msgspec
 
 from ...base.errors import BackedgeError
 from ...base.hidden_characters import show_line
-from ...base.terminal import format_json, print_text
+from ...base.terminal import format_json, format_table, print_text
 from ...tokenization.custom_tokenizer import Source, construct, create, split_name
 from . import CHECKS, STREAMING_CHECKS, Outcome, passed, run
 from .runner import Result
@@ -51,7 +51,7 @@ def main(
         print_text(f"{PROGRAM}: {show_line(error)}", err=True)
         context.exit(NOT_LOADED)
     report = Report(source.name, source.model_path, passed(outcomes), outcomes)
-    print_text(*(format_json(report, indent=2).split("\n") if as_json else format_table(report)))
+    print_text(*(format_json(report, indent=2).split("\n") if as_json else show_report(report)))
     is_broken = any(outcome.outcome == "failed" for outcome in outcomes)
     context.exit(BROKEN if is_broken else KEPT if report.passed else NOT_LOADED)
 
@@ -64,24 +64,16 @@ def create_streaming(source: Source) -> object:
     return tokenizer
 
 
-def format_table(report: Report) -> list[str]:
+def show_report(report: Report) -> list[str]:
     """Return a line for each check, and a summary."""
     requirements = {check.name: check.requirement for check in (*CHECKS, *STREAMING_CHECKS)}
     rows = [
-        (
-            outcome.outcome,
-            outcome.check,
-            requirements[outcome.check],
-            outcome.detail,
-        )
-        for outcome in report.checks
+        (each.outcome, each.check, requirements[each.check], each.detail) for each in report.checks
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
-    lines = ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]
     counts = {kind: sum(row[0] == kind for row in rows) for kind in RESULTS}
     total = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     verdict = "keeps" if report.passed else "breaks" if counts["failed"] else "may keep"
-    return [*lines, f"{report.tokenizer} {verdict} the contract: {total}"]
+    return [*format_table(rows), f"{report.tokenizer} {verdict} the contract: {total}"]
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import copy
 import itertools
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ...tokenization.errors import ContractError, describe_error
@@ -20,22 +20,6 @@ from .samples import CONVERSATION, LONG, OTHER_STREAM, STREAM
 
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 MODEL = "model"
-
-
-class CountingIterator:
-    """Iterates over texts and counts those taken."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._texts = iter(texts)
-        self.taken = 0
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        text = next(self._texts)
-        self.taken += 1
-        return text
 
 
 def stream_tokens(target: TokenizerUnderTest) -> str:
@@ -54,14 +38,18 @@ def stream_tokens(target: TokenizerUnderTest) -> str:
 
 def stream_lazy(target: TokenizerUnderTest) -> str:
     """Require that a text is taken only when its tokens are requested."""
-    texts = CountingIterator(STREAM)
-    stream = target.instance(texts)
-    require(not texts.taken, f"{texts.taken} texts are taken before any tokens are requested")
+    taken: list[str] = []
+
+    def take() -> Iterator[str]:
+        for text in STREAM:
+            taken.append(text)
+            yield text
+
+    stream = target.instance(take())
+    require(not taken, f"{len(taken)} texts are taken before any tokens are requested")
     for number, _ in enumerate(stream, 1):
-        require(
-            texts.taken == number, f"{texts.taken} texts are taken for {number} lists of tokens"
-        )
-    require(texts.taken == len(STREAM), f"{texts.taken} of {len(STREAM)} texts are taken")
+        require(len(taken) == number, f"{len(taken)} texts are taken for {number} lists of tokens")
+    require(len(taken) == len(STREAM), f"{len(taken)} of {len(STREAM)} texts are taken")
     return "taken one by one"
 
 

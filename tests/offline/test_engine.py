@@ -16,7 +16,7 @@ from backedge.offline import (
     inference_backend,
     preparation,
 )
-from backedge.offline.contracts import CapabilityError, RowFailedError
+from backedge.offline.contracts import CapabilityError
 from backedge.offline.inference_backend import CAPABILITIES
 from backedge.testing.offline import ReplayBackend
 
@@ -81,15 +81,6 @@ def test_the_second_row_with_an_id_fails():
         results = engine.generate_text_batch([ask("Say hello.", id="a"), ask("x", id="a"), HELLO])
     assert outcomes(results) == [None, "duplicate_id", None]
     assert "belongs to an earlier request" in str(results[1].error)
-
-
-def test_a_strict_batch_raises_before_any_generation(loads):
-    with (
-        replay_engine() as engine,
-        pytest.raises(RowFailedError, match=r"request '1' \(number 1\): the prompt has .* tokens"),
-    ):
-        engine.generate_text_batch([HELLO, LONG], strict=True)
-    assert loads == []
 
 
 def test_requests_of_an_iterator_are_read_as_they_are_needed():

@@ -1,6 +1,6 @@
 """Errors say what happened, the value, and what to change."""
 
-from backedge.offline.contracts import CapabilityError, RowFailedError, suggest
+from backedge.offline.contracts import CapabilityError, suggest
 
 
 def test_the_nearest_name_or_all_of_them():
@@ -16,9 +16,3 @@ def test_a_capability_names_request_capability_and_remedy():
         "name one as fallback_backend."
     )
     assert str(CapabilityError("x", "y", "z", [])).endswith("lacks; leave it out.")
-
-
-def test_a_row_of_a_strict_batch():
-    error = RowFailedError("a", 3, "image", "no image")
-    assert str(error) == "request 'a' (number 3): no image"
-    assert (error.request_id, error.index, error.kind) == ("a", 3, "image")

@@ -20,7 +20,7 @@ RECORDING = Recording(
     params=PostprocessParams(response_id="r", created=1, model="m", prompt_length=3),
     prompt=RecordedPrompt(sha256="00", tail=[1, 2]),
     chunks=[RecordedChunk(0.5, Chunk(token_ids=[7], finish_reason="stop"))],
-    sent=[RecordedDeltas(0.75, [ChoiceDelta(index=0, delta=Delta(content="a"))], [1])],
+    sent=[RecordedDeltas(0.75, [ChoiceDelta(index=0, delta=Delta(content="a"))])],
 )
 
 

@@ -15,7 +15,6 @@ from backedge.recording.kept_text import KeptText, is_replaced
 from backedge.recording.recorder import Recorder, RequestRecorder
 from backedge.recording.recording import RecordedModel, Recording
 from backedge.recording.redaction import (
-    measure_texts,
     name_error,
     redact_recording,
 )
@@ -142,7 +141,7 @@ def test_characters_of_several_tokens() -> None:
     assert redact(redacting, half) == [], "half a character at the end is no text"
 
 
-def test_deltas_lose_text_and_keep_their_kind() -> None:
+def test_deltas_lose_words_and_keep_their_kind() -> None:
     redacting = for_request(parser=parser_request(WEATHER), stop=["END"])
     name = WEATHER["tools"][0]["function"]["name"]
     call = ToolCallDelta(1, FunctionDelta('{"a": 1}', name), "call_secret", "function")
@@ -153,7 +152,7 @@ def test_deltas_lose_text_and_keep_their_kind() -> None:
         3,
         Delta(
             tool_calls=[
-                ToolCallDelta(1, FunctionDelta("", new), None, "function"),
+                ToolCallDelta(1, FunctionDelta("........", new), None, "function"),
                 ToolCallDelta(2, FunctionDelta("", redacting.kept.letter), None, None),
             ]
         ),
@@ -161,10 +160,10 @@ def test_deltas_lose_text_and_keep_their_kind() -> None:
         stop,
     )
     assert redacting.redact_delta(ChoiceDelta(0, Delta("assistant", "secret"))) == (
-        ChoiceDelta(0, Delta("assistant", ""))
+        ChoiceDelta(0, Delta("assistant", "......"))
     )
     reasoning = ChoiceDelta(0, Delta(reasoning_content="secret"))
-    assert redacting.redact_delta(reasoning).delta == Delta(reasoning_content="")
+    assert redacting.redact_delta(reasoning).delta == Delta(reasoning_content="......")
 
 
 def redacted(**fields: Any) -> Recording:
@@ -206,11 +205,11 @@ def test_the_tokens_of_a_worker_that_died_are_redacted_with_what_follows() -> No
     assert (text.replace("x", ""), found.resumed) == ('{"name": ""}', 5)
 
 
-def test_every_text_is_measured() -> None:
-    calls = [ToolCallDelta(0, FunctionDelta("123", "name")), ToolCallDelta(0, FunctionDelta("4"))]
-    assert measure_texts(ChoiceDelta(0, Delta("assistant", "12", "345", calls))) == [3, 2, 3, 1]
-    assert measure_texts(ChoiceDelta(0, Delta(content="12"))) == [2]
-    assert measure_texts(ChoiceDelta(0)) == []
+def test_a_delta_has_dots_for_characters() -> None:
+    calls = [ToolCallDelta(0, FunctionDelta("123", "f"), "id"), ToolCallDelta(0, FunctionDelta(""))]
+    found = for_request().redact_delta(ChoiceDelta(0, Delta("assistant", "12", "", calls)))
+    bare = [ToolCallDelta(0, FunctionDelta("...", "x")), ToolCallDelta(0, FunctionDelta(""))]
+    assert found == ChoiceDelta(0, Delta("assistant", "..", "", bare))
 
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=TRANSCRIPTS)

@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from backedge.postprocess import ChoiceDelta, Chunk, Postprocessor
-from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
+from backedge.postprocess import Chunk, Postprocessor
 from backedge.recording.comparison import Given, find_difference, split_parts
 from backedge.recording.recording import (
     RecordedChunk,
@@ -23,7 +22,6 @@ from backedge.recording.rerun import (
     prompt_ids,
     read_sent,
     rerun,
-    restore_kinds,
 )
 
 from tests.support import (
@@ -160,18 +158,3 @@ def test_the_tail_stands_for_a_prompt() -> None:
     recording = record([Chunk(token_ids=[1])])
     short = msgspec.structs.replace(recording, prompt=RecordedPrompt(sha256="", tail=[7]))
     assert (prompt_ids(recording), prompt_ids(short)) == ([], [7])
-
-
-def test_deltas_without_text_get_dots() -> None:
-    calls = [ToolCallDelta(0, FunctionDelta("", "f"))]
-    deltas = [
-        ChoiceDelta(0, Delta(content="")),
-        ChoiceDelta(0, Delta(reasoning_content="")),
-        ChoiceDelta(0, Delta(tool_calls=calls)),
-        ChoiceDelta(0, Delta("assistant", "")),
-    ]
-    first, second, third, last = restore_kinds(RecordedDeltas(0.0, deltas, [2, 1, 3, 0]))
-    assert (first.delta.content, second.delta.reasoning_content) == ("..", ".")
-    assert third.delta.tool_calls[0].function == FunctionDelta("...", "f")
-    assert last == deltas[-1]
-    assert restore_kinds(RecordedDeltas(0.0, deltas)) == deltas

@@ -53,10 +53,11 @@ function showSide(parent, side, token) {
 function showSent(parent, [, atMs, parts]) {
   parent.append(element("h3", "", `sent at ${milliseconds(atMs)}`));
   const list = element("dl");
-  for (const [kind, call, text, size] of parts) {
+  for (const [kind, call, text] of parts) {
     const name = kind === CALL ? `call ${call}` : KINDS[kind];
     const shown = STRINGS[text];
-    entry(list, name, shown || size === 0 ? quoted(shown) : `${integer(size)} characters, not recorded`);
+    const hidden = DATA.redacted && kind !== CALL && kind !== FINISH;
+    entry(list, name, hidden ? `${integer(lengthOf(shown))} characters, not recorded` : quoted(shown));
   }
   parent.append(list);
 }

@@ -132,7 +132,7 @@ class Rows {
   fillSent(cell, token) {
     const groups = this.choice.sentByToken.get(token);
     if (!groups) { cell.textContent = ""; return; }
-    const size = groups.flatMap((group) => group[2]).reduce((sum, part) => sum + part[3], 0);
+    const size = groups.flatMap((group) => group[2]).reduce((sum, [, , text]) => sum + lengthOf(STRINGS[text]), 0);
     const last = groups[groups.length - 1];
     const more = groups.length > 1 ? ` \u00d7${groups.length}` : "";
     cell.textContent = `${last[1].toFixed(2)} ms${more}, ${integer(size)} ch`;

@@ -1,5 +1,7 @@
 // Search in the text across tokens, in ids and in the names of states.
 
+const ENCODER = new TextEncoder();
+
 class Search {
   constructor(choice) {
     this.choice = choice;
@@ -8,23 +10,12 @@ class Search {
     this.marked = new Set();
   }
 
-  // Folded text of all tokens, and the start of each; built on first use.
+  // The bytes of all tokens' text, and the start of each token; built on first use.
   get folded() {
     if (!this.whole) {
-      const bytes = new Bytes();
-      const starts = new Array(this.choice.count);
-      const parts = new Array(this.choice.count);
       let length = 0;
-      for (let token = 0; token < this.choice.count; token += 1) {
-        starts[token] = length;
-        parts[token] = bytes.join(this.choice.text(token)).toLowerCase();
-        // A character that spans tokens belongs to the first of them.
-        if (bytes.ended >= 0) {
-          for (let before = bytes.ended + 1; before <= token; before += 1) starts[before] = length + 1;
-        }
-        bytes.next(token);
-        length += parts[token].length;
-      }
+      const parts = this.choice.texts.map((place) => toBytes(STRINGS[place]));
+      const starts = parts.map((part) => (length += part.length) - part.length);
       this.whole = { text: parts.join(""), starts };
     }
     return this.whole;
@@ -46,10 +37,11 @@ class Search {
 
   findText(folded, tokens) {
     const { text, starts } = this.folded;
-    let at = text.indexOf(folded);
+    const wanted = toBytes(folded);
+    let at = text.indexOf(wanted);
     while (at >= 0) {
       tokens.add(lastUpTo(starts, at));
-      at = text.indexOf(folded, at + Math.max(folded.length, 1));
+      at = text.indexOf(wanted, at + wanted.length);
     }
   }
 
@@ -102,41 +94,12 @@ function longestGap(choice) {
   return found < 0 ? [] : [found];
 }
 
-// Joins tokens that each contain part of a character.
-class Bytes {
-  constructor() {
-    this.waiting = [];
-    this.began = -1;  // the token of the first waiting byte
-    this.ended = -1;  // the same for the character that the last text completed
-    this.token = 0;
-  }
-
-  // Return a token's text, including a character that it completes, without one that it begins.
-  join(text) {
-    this.ended = -1;
-    if (!this.waiting.length && !/[\udc80-\udcff]/u.test(text)) return text;
-    let joined = "";
-    for (const char of text) {
-      const code = char.codePointAt(0);
-      if (code < FIRST_BYTE || code > LAST_BYTE) { this.waiting = []; joined += char; continue; }
-      if (!this.waiting.length) this.began = this.token;
-      this.waiting.push(code - 0xdc00);
-      joined += this.complete();
-    }
-    return joined;
-  }
-
-  complete() {
-    const [first] = this.waiting;
-    const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    if (this.waiting.length < length) return "";
-    const char = new TextDecoder().decode(new Uint8Array(this.waiting));
-    this.waiting = [];
-    if (this.began < this.token) this.ended = this.began;
-    return char;
-  }
-
-  next(token) {
-    this.token = token + 1;
-  }
+// Text in lower case as UTF-8 bytes, each one a character, so that parts of characters join.
+function toBytes(text) {
+  if (PLAIN.test(text)) return text.toLowerCase();
+  return Array.from(text.toLowerCase(), (char) => {
+    const code = char.codePointAt(0);
+    const isByte = code >= FIRST_BYTE && code <= LAST_BYTE;
+    return String.fromCharCode(...(isByte ? [code - 0xdc00] : ENCODER.encode(char)));
+  }).join("");
 }

@@ -8,7 +8,6 @@ const PRIORITY = { text: 1, reasoning: 2, markup: 3, call: 4, raw: 5 };
 class Strip {
   constructor(canvas, legend, onToken) {
     this.canvas = canvas;
-    this.base = document.createElement("canvas");  // everything except the line of the chosen token
     this.swatches = {};
     legend.replaceChildren();
     for (const [family, name] of Object.entries(FAMILY_NAMES)) {
@@ -35,59 +34,32 @@ class Strip {
 
   mark(token) {
     this.token = token;
-    this.request();
+    this.draw();
   }
 
   draw() {
-    this.stale = true;
-    this.request();
-  }
-
-  request() {
     if (this.waits || !this.choice) return;
     this.waits = true;
-    requestAnimationFrame(() => {
-      this.waits = false;
-      if (this.stale) this.paintBase();
-      this.stale = false;
-      this.paint();
-    });
-  }
-
-  pen(canvas) {
-    const scale = window.devicePixelRatio || 1;
-    const [width, height] = [this.width * scale, this.height * scale].map(Math.round);
-    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
-    const pen = canvas.getContext("2d");
-    pen.setTransform(scale, 0, 0, scale, 0, 0);
-    pen.clearRect(0, 0, this.width, this.height);
-    return pen;
+    requestAnimationFrame(() => { this.waits = false; this.paint(); });
   }
 
   paint() {
-    if (!this.width) return;
-    const pen = this.pen(this.canvas);
-    pen.drawImage(this.base, 0, 0, this.width, this.height);
-    this.paintLine(pen, this.width, this.token || 0, 0, this.height, this.ink, 1.5);
-  }
-
-  paintBase() {
     const { canvas, choice } = this;
-    this.width = canvas.clientWidth;
-    this.height = canvas.clientHeight;
-    this.ink = getComputedStyle(canvas).color;
-    if (!this.width) return;
-    const pen = this.pen(this.base);
-    const { width } = this;
-    const muted = getComputedStyle(document.getElementById("found")).color;
-    this.paintGaps(pen, width, muted);
+    const { clientWidth: width, clientHeight: height } = canvas;
+    if (!width) return;
+    const scale = window.devicePixelRatio || 1;
+    // A new size clears the canvas.
+    Object.assign(canvas, { width: Math.round(width * scale), height: Math.round(height * scale) });
+    const pen = canvas.getContext("2d");
+    pen.scale(scale, scale);
+    const ink = getComputedStyle(canvas).color;
+    this.paintGaps(pen, width, getComputedStyle(document.getElementById("found")).color);
     choice.sides.forEach((side, place) => this.paintStates(pen, width, side, GAPS + 2 + place * BAND));
-    for (const token of this.search.found.slice(0, 5000)) {
-      this.paintLine(pen, width, token, GAPS - 3, 3, this.ink, 1.5);
-    }
+    for (const token of this.search.found.slice(0, 5000)) this.paintLine(pen, width, token, GAPS - 3, 3, ink, 1.5);
     if (choice.difference) {
-      this.paintLine(pen, width, choice.difference[0], 0, this.height, getComputedStyle(this.swatches.raw).backgroundColor, 2);
+      this.paintLine(pen, width, choice.difference[0], 0, height, getComputedStyle(this.swatches.raw).backgroundColor, 2);
     }
+    this.paintLine(pen, width, this.token || 0, 0, height, ink, 1.5);
   }
 
   x(token, width) {

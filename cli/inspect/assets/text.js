@@ -34,15 +34,10 @@ function put(parent, text, { dots = false, lines = false } = {}) {
     tail = lead === text.length ? 0 : / *$/.exec(shown)[0].length;
     shown = shown.slice(0, shown.length - tail);
   }
-  if (PLAIN.test(shown)) {
-    if (shown) parent.append(shown);
-    if (tail) parent.append(element("span", "space", "\u00b7".repeat(tail)));
-    return parent;
-  }
   // A combining mark would attach to the preceding character.
   if (/^\p{M}/u.test(shown)) parent.append(element("span", "space", "\u25cc"));
   let from = 0;
-  for (const match of shown.matchAll(HIDDEN)) {
+  for (const match of PLAIN.test(shown) ? [] : shown.matchAll(HIDDEN)) {
     if (match.index > from) parent.append(shown.slice(from, match.index));
     parent.append(element("span", "hidden-char", nameHidden(match[0])));
     if (lines && match[0] === "\n") parent.append("\n");
@@ -56,6 +51,11 @@ function put(parent, text, { dots = false, lines = false } = {}) {
 // Plain text, for labels.
 function plain(text) {
   return text.replace(HIDDEN, (char) => nameHidden(char));
+}
+
+// The number of characters, as Python counts them.
+function lengthOf(text) {
+  return [...text].length;
 }
 
 function milliseconds(value) {

@@ -6,7 +6,7 @@ import functools
 
 from backedge.cli.inspect.inspection import Inspection, inspect_recording
 from backedge.cli.inspect.summary import Chosen, summarize
-from backedge.cli.inspect.trace import Trace, trace
+from backedge.cli.inspect.trace import ChoiceTrace, trace
 from backedge.parsers.base import ParserNames
 from backedge.recording.recording import Recording
 from backedge.recording.rerun import Parts
@@ -23,7 +23,7 @@ def parts(names: ParserNames = NAMES) -> Parts:
     return Parts(tiny_detokenizers(), parsers, "linear")
 
 
-def trace_recording(recording: Recording, names: ParserNames = NAMES) -> Trace:
+def trace_recording(recording: Recording, names: ParserNames = NAMES) -> list[ChoiceTrace]:
     return trace(recording, parts(names))
 
 

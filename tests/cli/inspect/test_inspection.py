@@ -25,7 +25,7 @@ def test_the_recorded_parsers_make_what_was_sent(name: str) -> None:
 def test_another_parser_differs_at_the_call() -> None:
     [choice] = inspect_it(record_transcript("reasoning_call"), OTHER).choices
     assert choice.difference is not None
-    step = choice.sides[0].trace.steps[choice.difference.step]
+    step = choice.sides[0].steps[choice.difference.step]
     assert [delta.delta.tool_calls[0].function.name for delta in step.deltas] == ["get_weather"]
     assert choice.difference.left == 'call 0 "get_weather"'
     assert choice.difference.right.startswith('content "\n\n<tool_call>')
@@ -33,7 +33,7 @@ def test_another_parser_differs_at_the_call() -> None:
 
 def traced(*deltas: ChoiceDelta) -> ChoiceTrace:
     steps = [Step(token_id=1, chunk=0, at_ms=0.0, deltas=[delta]) for delta in deltas]
-    return ChoiceTrace(index=0, steps=steps)
+    return ChoiceTrace(parsers="", kind="", index=0, steps=steps)
 
 
 def content(text: str) -> ChoiceDelta:
@@ -62,7 +62,7 @@ def test_a_difference_is_told_in_words(
 def test_deltas_are_placed_behind_the_tokens_that_had_come() -> None:
     recording = record_transcript("reasoning_call", 3)
     [choice] = inspect_it(recording).choices
-    times = [step.at_ms for step in choice.sides[0].trace.steps]
+    times = [step.at_ms for step in choice.sides[0].steps]
     for group in choice.sent:
         assert times[group.steps - 1] <= group.at_ms
         assert group.steps == len(times) or times[group.steps] > group.at_ms
@@ -90,4 +90,4 @@ def test_without_a_tokenizer_there_are_ids_and_a_note() -> None:
     recording = record_transcript("reasoning_call")
     inspection = inspect_recording(Chosen(summarize(1, recording), recording), [], "no tokenizer")
     assert inspection.note == "no tokenizer"
-    assert {step.state for step in inspection.choices[0].sides[0].trace.steps} == {""}
+    assert {step.state for step in inspection.choices[0].sides[0].steps} == {""}

@@ -87,7 +87,7 @@ def test_shows_the_chosen_one(several: Path) -> None:
 def test_prints_json_with_states_and_the_difference(file: Path) -> None:
     found = json.loads(run(file, "--json", "--beside", "tool=qwen3_coder").output)
     [choice] = found["choices"]
-    assert choice["sides"][0]["trace"]["steps"][0]["state"] == "REASONING"
+    assert choice["sides"][0]["steps"][0]["state"] == "REASONING"
     assert choice["difference"]["step"] == 31
 
 

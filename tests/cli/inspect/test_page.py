@@ -71,7 +71,7 @@ def chosen(browser: Browser) -> int:
 
 def test_shows_tokens_states_and_deltas(show) -> None:
     recording = record_transcript("reasoning_call")
-    steps = inspect_it(recording).choices[0].sides[0].trace.steps
+    steps = inspect_it(recording).choices[0].sides[0].steps
     found = rows(show(recording))
     assert [found[number][4] for number in sorted(found)] == [
         step.state for step in steps[: len(found)]
@@ -197,7 +197,7 @@ def test_search_finds_characters_of_several_tokens(show, query: str, text: str) 
     browser = show(recording)
     whole = bytearray()
     starts = []
-    for step in inspect_it(recording).choices[0].sides[0].trace.steps:
+    for step in inspect_it(recording).choices[0].sides[0].steps:
         starts.append(len(whole))
         whole += step.text.encode("utf-8", "surrogateescape")
     wanted = query.encode()

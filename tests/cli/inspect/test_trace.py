@@ -30,14 +30,14 @@ from tests.support import (
 
 
 def steps_of(name: str, every: int = 3) -> list[Step]:
-    return trace_recording(record_transcript(name, every)).choices[0].steps
+    return trace_recording(record_transcript(name, every))[0].steps
 
 
 @pytest.mark.parametrize("name", sorted(TRANSCRIPTS))
 @pytest.mark.parametrize("every", [1, 5, 1000])
 def test_gives_what_the_whole_gives(name: str, every: int) -> None:
     recording = record_transcript(name, every)
-    [choice] = trace_recording(recording).choices
+    [choice] = trace_recording(recording)
     whole = run(
         recording.params,
         [each.chunk for each in recording.chunks],
@@ -80,24 +80,24 @@ HELD: list[tuple[str, dict[str, Any], str]] = [
 def test_what_is_held_back_has_its_reason(text: str, fields: dict[str, Any], why: str) -> None:
     request = parser_request(TRANSCRIPTS["reasoning_call"])
     recording = record_text(text, 1, "length", parser=request, **fields)
-    steps = trace_recording(recording).choices[0].steps
+    steps = trace_recording(recording)[0].steps
     assert why in {held.why for step in steps for held in step.held}
     assert steps[-1].held == []
 
 
 def test_a_stop_string_ends_and_the_rest_is_ignored() -> None:
     steps = trace_recording(record_text("</think>one END two", 1, stop=["END"]))
-    stops = [step.stop for step in steps.choices[0].steps if not step.ignored]
+    stops = [step.stop for step in steps[0].steps if not step.ignored]
     assert stops[-1] == "matched"
     assert set(stops[1:-1]) == {"searched"}
-    assert steps.choices[0].steps[-1].ignored
+    assert steps[0].steps[-1].ignored
 
 
 def test_reasoning_and_the_first_tokens_are_not_ended_by_stop_strings() -> None:
     text = "<think>END</think>one"
     count = len(encode(text)) - 1
     recording = record_text(text, 1, stop=["END"], min_tokens=count)
-    stops = [step.stop for step in trace_recording(recording).choices[0].steps]
+    stops = [step.stop for step in trace_recording(recording)[0].steps]
     assert stops[1] == "reasoning"
     assert {"min_tokens", "searched"} <= set(stops)
     assert "matched" not in stops
@@ -110,27 +110,27 @@ def test_each_choice_has_its_own_steps() -> None:
         for index in (0, 1)
     ]
     traced = trace_recording(record_chunks(chunks, n=2))
-    assert [len(choice.steps) for choice in traced.choices] == [len(ids), len(ids)]
-    reasons = [choice.whole.finish_reason for choice in traced.choices if choice.whole]
+    assert [len(choice.steps) for choice in traced] == [len(ids), len(ids)]
+    reasons = [choice.whole.finish_reason for choice in traced if choice.whole]
     assert reasons == ["length", "stop"]
 
 
 def test_an_end_without_a_token_is_a_step() -> None:
     recording = record_chunks([Chunk(token_ids=encode("a")), Chunk(finish_reason="length")])
-    assert trace_recording(recording).choices[0].steps[-1].token_id is None
+    assert trace_recording(recording)[0].steps[-1].token_id is None
 
 
 def test_tokens_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_module, "MAX_SHOWN_TOKENS", 4)
     recording = record_text("one two three", 1)
     for traced in (trace_recording(recording), trace_ids(recording)):
-        [choice] = traced.choices
+        [choice] = traced
         assert len(choice.steps) == 4
         assert choice.left_out == len(encode("one two three")) - 4
 
 
 def test_ids_alone_where_there_is_no_tokenizer() -> None:
-    [choice] = trace_ids(record_text("one two", 1)).choices
+    [choice] = trace_ids(record_text("one two", 1))
     assert [step.token_id for step in choice.steps] == encode("one two")
     assert {(step.text, step.state) for step in choice.steps} == {("", "")}
 
@@ -176,7 +176,7 @@ class RaisingParsers(ParserFactory):
 
 def test_a_parser_that_fails_is_reported_and_the_rest_is_raw_text() -> None:
     raising = Parts(parts().detokenizers, RaisingParsers(), "native")
-    [choice] = trace(record_text("a!b!c", 1, "length"), raising).choices
+    [choice] = trace(record_text("a!b!c", 1, "length"), raising)
     assert len(choice.failures) == 1
     assert "KeyError" in choice.failures[0]
     assert [choice.steps[0].state, choice.steps[-1].state] == ["answer", "raw text"]

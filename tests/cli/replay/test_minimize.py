@@ -13,8 +13,8 @@ from backedge.cli.replay.minimize import (
     minimize,
     minimize_request,
     minimize_tokens,
+    simpler,
     simpler_params,
-    simpler_tools,
     simplify,
 )
 from backedge.parsers.base import ParserRequest
@@ -89,7 +89,7 @@ PLAIN = {"type": "object", "properties": {}}
 
 
 def test_every_part_of_tools_is_tried() -> None:
-    tried = list(simpler_tools(TOOLS))
+    tried = list(simpler(TOOLS))
     assert [TOOLS[1]] in tried
     assert [TOOLS[0]] in tried
     assert all(len(tools) < 2 or tools != TOOLS for tools in tried)

@@ -16,12 +16,3 @@ def test_nearly_every_check_has_a_tokenizer_that_fails_it():
 @pytest.mark.parametrize("broken", CASES, ids=lambda broken: broken.tokenizer.__name__)
 def test_a_broken_tokenizer_fails_the_check_that_it_breaks(broken):
     broken.fail()
-
-
-def test_an_iterator_counts_what_is_taken_of_it():
-    texts = optional.CountingIterator(["a", "b"])
-    assert texts.taken == 0
-    assert next(texts) == "a"
-    assert texts.taken == 1
-    assert [*texts] == ["b"]
-    assert texts.taken == 2
