@@ -214,7 +214,7 @@ def test_flags_are_taken_from_an_engine_s_own() -> None:
     given = ["--mine", "1", "--tool-call-parser", "hermes", "--postprocess-latency", "lowest"]
     settings, rest = read_flags(given)
     assert rest == ["--mine", "1"]
-    assert (settings.names, settings.delays.content) == (ParserNames("hermes"), 0)
+    assert (settings.names, settings.postprocess.delays.content) == (ParserNames("hermes"), 0)
 
 
 def test_help_shows_our_flags_and_leaves_the_rest_to_the_engine(

@@ -12,7 +12,8 @@ from backedge.base import limits
 from backedge.base.errors import RequestError, SetupError
 from backedge.base.json_types import JsonObject
 from backedge.engines.dynamo.types import GRAMMAR_WAITS
-from backedge.worker.remote_engine import RemoteEngine, ServedModel
+from backedge.worker.grpc_server import ServedModel
+from backedge.worker.remote_engine import RemoteEngine
 from backedge.worker.sidecar import Sidecar
 from dynamo.common.backend.worker import WorkerConfig
 from dynamo.llm.exceptions import EngineShutdown, InvalidArgument, Unknown
