@@ -57,6 +57,7 @@ class ProcessHandle:
         self._on_answer = on_answer
         self._on_death = on_death
         self._pidfd = -1
+        self._stopped_looks = 0
         self._outbox: list[messages.Request] = []
         self._flush_is_scheduled = False
         self._socket_path = messages.socket_path(fork_server.folder, number)
@@ -79,14 +80,15 @@ class ProcessHandle:
         """Return the step that the process is working on, or None."""
         return self._monitor.read()
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether a signal or a debugger has stopped the process."""
+    def count_stopped(self) -> int:
+        """Look whether something has stopped the process; return in how many looks in a row."""
         try:
             status = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
-        except OSError:  # it has ended
-            return False
-        return status.rpartition(") ")[2][:1] in STOPPED
+        except OSError:  # it has ended, or is not forked yet
+            status = ""
+        is_stopped = status.rpartition(") ")[2].startswith(STOPPED)
+        self._stopped_looks = self._stopped_looks + 1 if is_stopped else 0
+        return self._stopped_looks
 
     def send(self, request: messages.Request) -> None:
         """Send `request` at the end of this event-loop turn, or once the process serves."""

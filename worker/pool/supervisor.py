@@ -39,6 +39,9 @@ logger = get_logger(__name__)
 # How often the processes are checked: so that a kill is late by little, and never seldom.
 CHECKS_PER_DEADLINE = 8
 MAX_CHECK_S = 0.25
+# A profiler stops a process for moments, so this many checks in a row must find it stopped: fewer
+# than before a deadline, which would cost a request its parsers.
+STOPPED_CHECKS = 5
 # If a check is this late, the processes had no time to run either.
 LATE_S = 1.0
 # This many deaths in succession per process of the pool cost no wait.
@@ -207,7 +210,7 @@ class PoolSupervisor(PostprocessBackend):
     def _check(self, process: ProcessHandle, now: float) -> None:
         """Kill a process that is stopped, or whose step or start takes too long."""
         deadline_s, step = self.settings.deadline_s, process.current_step()
-        if process.is_stopped:
+        if process.count_stopped() >= STOPPED_CHECKS:
             self._kill(process, step, "it was stopped")
         elif step is not None and now - step.since > deadline_s:
             reason = f"a step took longer than the deadline of {deadline_s:g} s"
