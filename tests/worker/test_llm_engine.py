@@ -171,7 +171,7 @@ def test_the_parsers_that_auto_finds_run_where_named_ones_do(
     with caplog.at_level("INFO", "backedge"):
         asyncio.run(build())
     pool = worker.metrics.pool
-    assert (0 if pool is None else pool.settings.processes) == processes
+    assert (0 if pool is None else pool.size) == processes
     assert f"{'native' if processes else 'linear'} parsers qwen3+hermes" in caplog.text
 
 

@@ -143,7 +143,7 @@ def test_looks_that_find_the_process_stopped_are_counted_in_a_row(tmp_path):
         for number, expected in ((signal.SIGSTOP, 2), (signal.SIGCONT, 0)):
             os.kill(child.pid, number)
             async with asyncio.timeout(10):
-                while (looks := handle.count_stopped()) != expected:
+                while (looks := handle.count_stopped()) != expected:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.01)
             found.append(looks)
         assert found == [0, 2, 0]

@@ -2,6 +2,7 @@
 
 import asyncio
 from math import inf
+from typing import Any
 
 import msgspec
 import pytest
@@ -49,7 +50,8 @@ class Answered:
 
 
 def begin(**fields):
-    told, process = Answered(), Process()
+    told = Answered()
+    process: Any = Process()
     new = NewRequest(params(**fields), [], 0.0, told.wake)
     delays = MERGE_DELAYS["balanced"]
     pooled = PooledStream(KEY, new, delays, told.failures.append, told.closed.append)
@@ -68,7 +70,7 @@ def test_another_process_gets_all_steps_again():
     pooled.receive(messages.Progress(KEY, 2))
     pooled.receive(result(1))
     pooled.flush(3.0)
-    second = Process()
+    second: Any = Process()
     pooled.move(second)
     assert first.kinds() == ["OpenRequest", "Feed", "Feed", "Feed", "Flush", "Close"]
     assert second.kinds() == ["OpenRequest", "Feed", "Feed", "Feed", "Flush"]
@@ -83,7 +85,7 @@ def test_parsers_are_left_once_after_the_steps_processed():
         pooled.add(Chunk(token_ids=[now]), float(now))
     pooled.receive(messages.Progress(KEY, 2))
     assert (pooled.leave_parsers(), pooled.leave_parsers()) == (True, False)
-    second = Process()
+    second: Any = Process()
     pooled.move(second)
     assert second.sent[0].parsed == 2
 
