@@ -28,9 +28,9 @@ from .parsers import LongCall, families, program_text
 from .report import build_parser, compare_rounds, show
 
 ROOT = Path(__file__).parent.parent
-# Of both processes: each lies otherwise in memory, which alone makes one a tenth faster.
+# Starts of both processes: each lies otherwise in memory, which alone makes one a tenth faster.
 STARTS = 8
-# Of each measurement, of which the fastest counts: the others met something else on the machine.
+# The fastest of so many counts: the others met something else on the machine.
 REPETITIONS = 5
 # The process of a checkout. It uses names that no checkout has moved.
 CHILD = """
@@ -60,7 +60,7 @@ for line in sys.stdin:
 
 
 class Case(msgspec.Struct):
-    """What both checkouts read. names: of the tools' and the reasoning's parser.
+    """The input of both checkouts. names: of the tools' and the reasoning's parser.
 
     ids: the marker tokens. pieces: each token's text and ids.
     """

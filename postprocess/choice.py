@@ -45,6 +45,13 @@ def _build_stop_filter(
     return StopFilteredParser(parser, clock.measure("stop", stops), params.min_tokens)
 
 
+def _build_logprobs(params: PostprocessParams, detokenizers: Detokenizers) -> LogprobBuilder | None:
+    as_token_ids = params.return_tokens_as_token_ids
+    if params.logprobs is None:
+        return None
+    return LogprobBuilder(detokenizers, params.logprobs, as_token_ids=as_token_ids)
+
+
 def _reads_runs(params: PostprocessParams) -> bool:
     return not (
         params.stop
@@ -105,12 +112,7 @@ class Choice:
         self.deltas = clock.measure(
             "write", DeltaBuilder(index, request, parsers.breaks_before_calls)
         )
-        self._logprobs: LogprobBuilder | None = None
-        if params.logprobs is not None:
-            as_token_ids = params.return_tokens_as_token_ids
-            self._logprobs = LogprobBuilder(
-                detokenizers, params.logprobs, as_token_ids=as_token_ids
-            )
+        self._logprobs = _build_logprobs(params, detokenizers)
         self.reads_runs = not hides and _reads_runs(params)
         self._annotates = params.annotates_tokens
         self._stop_token_ids = frozenset(params.stop_token_ids)

@@ -104,7 +104,7 @@ def run(part: Part) -> Result:
     began = time.monotonic()
     # Each process and each part would compile the tests again, a minute each time.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    command = [python, "-m", part.module, *arguments]
+    command = [str(python), "-m", part.module, *arguments]
     ended = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     minutes, holds = (time.monotonic() - began) / 60, ended.returncode == 0
     if report.exists():

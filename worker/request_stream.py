@@ -301,12 +301,7 @@ class RequestPump:
         if self._ended:
             return
         try:
-            while not self._egress.busy:
-                if not self._taken and self._stream is not None and self._stream.due < inf:
-                    self._taken.extend(self._stream.take(self._loop.time()))
-                if not self._taken:
-                    break
-                self._send(self._taken.popleft())
+            self._send_due()
         except Exception as error:  # noqa: BLE001 - `_end` raises it, to the client
             self._failure, self._pumped, self._ended = error, True, True
             self._egress.end()
@@ -319,6 +314,14 @@ class RequestPump:
                 self._egress.notify()
             elif stream.due != self._alarm_at:
                 self._set_alarm(stream.due)
+
+    def _send_due(self) -> None:
+        while not self._egress.busy:
+            if not self._taken and self._stream is not None and self._stream.due < inf:
+                self._taken.extend(self._stream.take(self._loop.time()))
+            if not self._taken:
+                return
+            self._send(self._taken.popleft())
 
     def _is_done(self) -> bool:
         """Whether the engine has ended and all that it generated was sent."""

@@ -16,7 +16,7 @@ from backedge.parsers.arguments.python_calls import PythonCallGrammar
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.arguments.typed_json import TypedJson
 from backedge.parsers.arguments.xml_elements import XmlElements
-from backedge.parsers.events import Event, ToolCallArguments
+from backedge.parsers.events import ToolCallArguments
 from backedge.parsers.format import GRAMMAR_STATES, Format, State
 
 GRAMMARS: dict[State, type[IncrementalGrammar]] = {
@@ -33,23 +33,23 @@ GRAMMARS: dict[State, type[IncrementalGrammar]] = {
 def test_each_state_has_its_grammar(state: State) -> None:
     assert GRAMMARS.keys() == GRAMMAR_STATES
     format_ = Format("a format", {}, source="this test", tag_prefix="]")
-    assert type(build_grammar(state, format_, ToolCallEmitter([], {}))) is GRAMMARS[state]
+    assert type(build_grammar(state, format_, ToolCallEmitter({}))) is GRAMMARS[state]
 
 
 def test_arguments_with_marks_have_a_grammar_of_their_own() -> None:
     format_ = Format("a format", {}, source="this test", quotes=("<q>",))
-    grammar = build_grammar(State.ARGUMENTS, format_, ToolCallEmitter([], {}))
+    grammar = build_grammar(State.ARGUMENTS, format_, ToolCallEmitter({}))
     assert type(grammar) is MarkedObject
 
 
 @pytest.mark.parametrize("declared_only", [False, True])
 def test_the_format_says_whether_functions_must_be_declared(*, declared_only: bool) -> None:
-    events: list[Event] = []
     format_ = Format("a format", {}, source="this test", declared_only=declared_only)
-    grammar = build_grammar(State.PYTHON_LINES, format_, ToolCallEmitter(events, {}))
+    calls = ToolCallEmitter({})
+    grammar = build_grammar(State.PYTHON_LINES, format_, calls)
     grammar.read("f()")
     assert (grammar.status is Status.NOT_A_CALL) is declared_only
-    assert bool(events) is not declared_only
+    assert bool(calls.events) is not declared_only
 
 
 FORMAT = Format("ours", {}, source="a test")
@@ -57,15 +57,14 @@ PROPERTIES = {"n": {"type": "integer"}, "s": {"type": "string"}, "b": {"type": "
 
 
 def read(state: State, key: str, text: str, format_: Format = FORMAT, **declared: Any) -> Any:
-    events: list[Event] = []
-    calls = ToolCallEmitter(events, {"f": {"properties": {**PROPERTIES, **declared}}})
+    calls = ToolCallEmitter({"f": {"properties": {**PROPERTIES, **declared}}})
     calls.start("f")
     value = begin_value(calls, format_, state, key)
     value.feed(text)
     value.finish()
     calls.end()
     return json.loads(
-        "".join(event.text for event in events if isinstance(event, ToolCallArguments))
+        "".join(event.text for event in calls.events if isinstance(event, ToolCallArguments))
     )
 
 

@@ -94,7 +94,7 @@ def use(parameters: dict[str, Any]) -> None:
         for value in VALUES:
             accepts(part, value)
         assert compiled.size <= MAX_PARTS
-    calls = ToolCallEmitter([], {"f": parameters})
+    calls = ToolCallEmitter({"f": parameters})
     calls.start("f")
     for text in ("5", "[1, 2]", '{"x": 1}', "word"):
         text_value.text_to_json(text, calls.schema.member("x"))
