@@ -45,7 +45,9 @@ def _build_stop_filter(
     return StopFilteredParser(parser, clock.measure("stop", stops), params.min_tokens)
 
 
-def _build_logprobs(params: PostprocessParams, detokenizers: Detokenizers) -> LogprobBuilder | None:
+def _build_logprobs(
+    params: PostprocessParams, detokenizers: DetokenizerFactory
+) -> LogprobBuilder | None:
     as_token_ids = params.return_tokens_as_token_ids
     if params.logprobs is None:
         return None
