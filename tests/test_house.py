@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.syntax import parse
+
 ROOT = Path(__file__).parent.parent
 FOLDERS = (
     *("base", "parsers", "guided", "tokenization", "templates", "postprocess", "recording"),
@@ -49,7 +51,7 @@ def test_files_are_short() -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_functions_are_short(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse(path)):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -75,7 +77,7 @@ def complexity(function: ast.AST) -> int:
 @pytest.mark.parametrize("path", [*SOURCES, *(ROOT / "deploy").rglob("*.py")], ids=relative)
 def test_functions_are_simple_and_lines_are_short(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert complexity(node) <= MAX_COMPLEXITY, node.name
     assert [line for line in text.splitlines() if len(line) > MAX_LINE] == []
@@ -90,7 +92,7 @@ def test_any_is_rare() -> None:
     names = (
         node
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parse(path))
         if isinstance(node, ast.Name) and node.id == "Any"
     )
     assert sum(1 for _ in names) <= MAX_ANY
@@ -99,7 +101,7 @@ def test_any_is_rare() -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_no_docstring_is_a_mere_pointer(path: Path) -> None:
     """A method that does what its base says has `@override` and no docstring."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             assert not (ast.get_docstring(node) or "").startswith("See "), node.name
 
@@ -148,7 +150,7 @@ def test_tests_reach_into_few_private_names() -> None:
         relative(path): names
         for path in sorted((ROOT / "tests").rglob("*.py"))
         if "standin" not in path.parts
-        for tree in [ast.parse(path.read_text(encoding="utf-8"))]
+        for tree in [parse(path)]
         if (names := [name for node in ast.walk(tree) for name in list_private(node)])
     }
     assert sum(map(len, found.values())) <= MAX_PRIVATE_IN_TESTS, found

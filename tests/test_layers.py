@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.syntax import parse
+
 ROOT = Path(__file__).parent.parent
 # A folder may import itself and those named here.
 BELOW = {
@@ -47,7 +49,7 @@ def relative_name(path: Path) -> str:
 def read_imports(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the absolute name of each module that a file imports from, and what it imports."""
     package = ("backedge", *path.relative_to(ROOT).parent.parts)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

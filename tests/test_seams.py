@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.engines.broken_seams import Row, list_rows
+from tests.syntax import parse
 from tests.test_house import ROOT, SOURCES, relative
 
 TABLES = [
@@ -135,9 +136,7 @@ def find_touches(source: str, of_all: set[str], path: str = "") -> list[tuple[st
     ]
 
 
-ALL_NAMES = {
-    name for path in SOURCES for name in defined_names(ast.parse(path.read_text(encoding="utf-8")))
-}
+ALL_NAMES = {name for path in SOURCES for name in defined_names(parse(path))}
 NAMED = {place for row in ROWS for place in row.seam.used_in} | OURS.keys()
 
 
@@ -209,7 +208,7 @@ def read_definition(place: str) -> str:
     source = (ROOT / path).read_text(encoding="utf-8")
     found = [
         ast.get_source_segment(source, node) or ""
-        for node, name in owner_names(ast.parse(source))
+        for node, name in owner_names(parse(ROOT / path))
         if name == owner and isinstance(node, DEFINITIONS)
     ]
     assert found, f"{place} does not exist"

@@ -133,6 +133,12 @@ class TypedJson(JsonRepairer):
             self._write = self._write_through
         return super().stop(kind)
 
+    def write_to(self, write: WriteJson) -> None:
+        """Have `write` take the pieces from now on."""
+        if self._write == self._write_through:
+            self._write = write
+        self._write_through = write
+
     def _note(self, piece: str) -> None:
         self._text.append(piece)
         self._write_through(piece)

@@ -84,18 +84,16 @@ def by_token(family: Family, case: Case) -> list[Event]:
 
 
 @every_case
-def test_the_whole_text(family: Family, case: Case) -> None:
-    assert join_outcome(by_text(family, case, ())) == case.expected
-
-
-@every_case
-def test_one_character_at_a_time(family: Family, case: Case) -> None:
-    assert by_text(family, case, range(1, len(case.output))) == by_text(family, case, ())
-
-
-@every_case
-def test_one_token_at_a_time(family: Family, case: Case) -> None:
+def test_the_case_is_read_whole_by_character_and_by_token(family: Family, case: Case) -> None:
+    whole = by_text(family, case, ())
+    outcome = join_outcome(whole)
+    assert outcome == case.expected
+    assert by_text(family, case, range(1, len(case.output))) == whole
     assert join_outcome(by_token(family, case)) == case.expected
+    if case.finish == "stop" and not case.unfinished:
+        for call in outcome.calls:
+            assert not isinstance(call.arguments, str), call
+            json.dumps(call.arguments)
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
@@ -130,14 +128,6 @@ def test_truncated_anywhere(family: Family, case: Case) -> None:
                 for found in (shown, whole)
             )
             assert full.startswith(part), case.output[:end]
-
-
-@every_case
-def test_complete_calls_are_json(family: Family, case: Case) -> None:
-    if case.finish == "stop" and not case.unfinished:
-        for call in join_outcome(by_text(family, case, ())).calls:
-            assert not isinstance(call.arguments, str), call
-            json.dumps(call.arguments)
 
 
 def test_every_format_has_cases() -> None:
