@@ -35,6 +35,8 @@ REPETITIONS = 5
 # The process of a checkout. It uses names that no checkout has moved.
 CHILD = """
 import gc, json, sys, time
+# This checkout may be installed: the other one must not take modules from it.
+sys.meta_path = [each for each in sys.meta_path if not each.__module__.startswith("__editable__")]
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
