@@ -24,6 +24,7 @@ from typing import NamedTuple, TypeVar
 
 import jinja2
 import msgspec
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
@@ -37,6 +38,7 @@ from ..base.limits import (
     TEMPLATE_S,
 )
 from ..base.log import get_logger
+from .environment import create_environment
 from .render_process import READ_BYTES, Channel, Load, Loaded, Rendered
 
 logger = get_logger(__name__)
@@ -231,6 +233,11 @@ class ProcessTemplate:
                 "Jinja file with --chat-template."
             )
         self.variables, self.reads_parts = loaded.variables, loaded.reads_parts
+
+    @property
+    def environment(self) -> ImmutableSandboxedEnvironment:
+        """The environment in which vLLM parses the source, to find how it reads contents."""
+        return create_environment()
 
     def close(self) -> None:
         """End the processes; another render would start one again."""

@@ -20,6 +20,7 @@ from ..base.json_types import JsonObject
 from ..base.limits import MAX_ERROR, MAX_PARAMS_CHARACTERS
 from ..base.log import get_logger
 from ..engines.dynamo.types import Context, ResponseSender
+from ..parsers.base import MalformedCalls
 from ..parsers.events import MALFORMATIONS
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.engine_output import ABORTS, engine_error, parse_engine_output
@@ -76,6 +77,7 @@ class WorkerPostprocessor:
     show: converts an error of the engine's handler into the one to raise.
     write: builds a request's chunk writer; it gets a clock if the request is measured.
     recorder: None to record nothing.
+    malformed_calls: for all requests.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class WorkerPostprocessor:
         show: Callable[[Exception], Exception] | None = None,
         write: Callable[[Clock | None], ChunkWriter] = PostprocessedWriter,
         recorder: Recorder | None = None,
+        malformed_calls: MalformedCalls = "open",
     ) -> None:
         self.backend = backend
         self.metrics = metrics or WorkerMetrics()
@@ -92,6 +95,7 @@ class WorkerPostprocessor:
         self.show = show or (lambda error: error)
         self.write = write
         self._recorder = recorder
+        self._malformed_calls = malformed_calls
 
     def stream(
         self,
@@ -110,9 +114,8 @@ class WorkerPostprocessor:
         sender: takes the chunks; the generator then yields none.
         context: Dynamo's; its metadata may request a recording.
         """
-        malformed_calls = self.backend.settings.malformed_calls
-        if malformed_calls != params.parser.malformed_calls:
-            parser = replace(params.parser, malformed_calls=malformed_calls)
+        if self._malformed_calls != params.parser.malformed_calls:
+            parser = replace(params.parser, malformed_calls=self._malformed_calls)
             params = replace(params, parser=parser)
         recorder = None
         if self._recorder is not None:
@@ -292,8 +295,8 @@ class RequestPump:
                 self._wake()  # not at once: the engine may have more output ready
             elif stream.due < self._alarm_at:
                 self._set_alarm(stream.due)
-            while (room := stream.room) is not None:
-                await room
+            if stream.full:
+                await stream.room()
 
     def _flush(self) -> None:
         """Send what is due while chunks can be sent; end the request when all are sent."""
@@ -301,7 +304,8 @@ class RequestPump:
         if self._ended:
             return
         try:
-            self._send_due()
+            while not self._egress.busy and self._take():
+                self._send(self._taken.popleft())
         except Exception as error:  # noqa: BLE001 - `_end` raises it, to the client
             self._failure, self._pumped, self._ended = error, True, True
             self._egress.end()
@@ -315,13 +319,14 @@ class RequestPump:
             elif stream.due != self._alarm_at:
                 self._set_alarm(stream.due)
 
-    def _send_due(self) -> None:
-        while not self._egress.busy:
-            if not self._taken and self._stream is not None and self._stream.due < inf:
-                self._taken.extend(self._stream.take(self._loop.time()))
-            if not self._taken:
-                return
-            self._send(self._taken.popleft())
+    def _take(self) -> bool:
+        """Take what is due unless chunks are left; return whether there are any."""
+        if self._taken:
+            return True
+        stream = self._stream
+        if stream is not None and stream.due < inf:
+            self._taken.extend(stream.take(self._loop.time()))
+        return bool(self._taken)
 
     def _is_done(self) -> bool:
         """Whether the engine has ended and all that it generated was sent."""

@@ -1,6 +1,6 @@
 """Repeats the post-processing of a recording one token at a time.
 
-`postprocess/choice.py` builds the same stages as in a worker and feeds them.
+`postprocess/choice.py` builds the same stages as in a worker, and `Choice` feeds them.
 After each token the stages are asked for held-back text and state; the parser's events are
 intercepted. Feeding single tokens does not change the result: linear parsers do not depend on
 chunk boundaries, and native ones always get single tokens.
@@ -21,7 +21,7 @@ from ...base.errors import BackedgeError
 from ...base.limits import MAX_SHOWN_TOKENS
 from ...parsers.events import Event, ToolCallArguments, ToolCallStarted
 from ...parsers.held_back import HeldText, hold
-from ...postprocess.choice import Choice, PostprocessSetup
+from ...postprocess.choice import Choice, ChoiceStages, PostprocessSetup, build_stages
 from ...postprocess.delta_builder import aggregate_deltas
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from ...postprocess.stage_timing import Stage, StageClock
@@ -115,6 +115,7 @@ class _TracedChoice:
     """A choice whose tokens are being fed."""
 
     choice: Choice
+    stages: ChoiceStages
     tap: _EventTap
     parts: Parts
     params: PostprocessParams
@@ -138,10 +139,10 @@ class _TracedChoice:
             return
         stop = self._stop_check()
         self.choice.feed(chunk)
-        deltas = self.choice.deltas.take()
+        deltas = self.choice.take()
         self.deltas += deltas
         events, self.tap.events[:] = list(self.tap.events), []
-        matched = self.choice.stop is not None and self.choice.stop.matched is not None
+        matched = self.stages.stop is not None and self.stages.stop.matched is not None
         self.steps.append(
             Step(
                 token_id=token_id,
@@ -170,15 +171,15 @@ class _TracedChoice:
         )
 
     def _stop_check(self) -> StopCheck:
-        if self.choice.stop is None:
+        if self.stages.stop is None:
             return "none"
-        if self.choice.fallback.in_reasoning:
+        if self.stages.fallback.in_reasoning:
             return "reasoning"
         return "searched" if self.choice.tokens >= self.params.min_tokens else "min_tokens"
 
     def _state(self, events: Sequence[Event]) -> str:
         """Return the state; native parsers have none, so derive theirs from their events."""
-        name = self.choice.fallback.state_name
+        name = self.stages.fallback.state_name
         for event in events:
             self.in_call = isinstance(event, ToolCallStarted | ToolCallArguments)
         return "call" if name == "answer" and self.in_call else name
@@ -190,11 +191,11 @@ class _TracedChoice:
             self._characters.decode(text)
         if self.choice.finished:
             return []
-        stop = self.choice.stop
+        stop = self.stages.stop
         bytes_left = self._characters.getstate()[0].decode("utf-8", "surrogateescape")
         return [
-            *self.choice.deltas.held,
-            *(self.choice.fallback.held or ()),
+            *self.stages.deltas.held,
+            *(self.stages.fallback.held or ()),
             *(stop.held if stop is not None else ()),
             *hold("partial character", bytes_left),
         ]
@@ -244,8 +245,8 @@ def _begin(recording: Recording, parts: Parts, index: int) -> _TracedChoice:
         "degrade",
         lambda failure: failures.append(str(failure)),
     )
-    choice = Choice(params, index, prompt_ids(recording), setup, tap)
-    return _TracedChoice(choice, tap, parts, params, failures)
+    stages = build_stages(params, index, prompt_ids(recording), setup, tap)
+    return _TracedChoice(Choice(params, stages), stages, tap, parts, params, failures)
 
 
 def trace_ids(recording: Recording) -> list[ChoiceTrace]:

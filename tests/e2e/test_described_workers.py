@@ -55,5 +55,4 @@ def test_reasoning_and_calls_are_read(
     client = Client(frontend.url, f"{command}-{kind}")
     assert client.ask(build_request("talk"), stream=stream).message == TALKED
     [call] = client.ask(build_request("typed"), stream=stream).message["tool_calls"]
-    zone = 5 if kind == "native" else "5"
-    assert json.loads(call["arguments"]) == {"zone": zone, "days": 3}
+    assert json.loads(call["arguments"]) == {"zone": 5, "days": 3}

@@ -35,8 +35,7 @@ async def send(pool: Any, request: PostprocessParams, ids: Sequence[int]) -> lis
     for size in itertools.count(1):
         if not rest:
             break
-        while (room := stream.room) is not None:
-            await room
+        await stream.room()
         stream.add(Chunk(token_ids=rest[:size]), loop.time())
         rest = rest[size:]
         await asyncio.sleep(0)

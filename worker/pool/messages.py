@@ -13,9 +13,9 @@ import msgspec
 from ...base.errors import ProtocolError
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_MESSAGE_BYTES
-from ...postprocess.chunk_scheduler import ScheduledChunk
+from ...postprocess.chunk_scheduler import MergeDelays, ScheduledChunk
+from ...postprocess.fallback import OnError
 from ...postprocess.messages import Chunk
-from ...postprocess.settings import PostprocessSettings
 
 
 class OpenRequest(msgspec.Struct, tag=True, array_like=True):
@@ -26,7 +26,9 @@ class OpenRequest(msgspec.Struct, tag=True, array_like=True):
     token_ids: the request's, as for `PostprocessBackend.start`.
     processed: number of chunks to come that another process has already processed.
     seen: number of these whose deltas the client has got, by choice.
-    parsed: number of chunks after which parsers are no longer used; None: they are to the end.
+    unshown: number of their last characters that the client has not got, by choice; only a
+        request that has no parser from its beginning needs it.
+    disabled: where to stop using parsers.
     measure: whether to measure the time of each stage.
     """
 
@@ -35,8 +37,17 @@ class OpenRequest(msgspec.Struct, tag=True, array_like=True):
     token_ids: list[int]
     processed: int
     seen: list[int]
-    parsed: int | None
+    unshown: list[int]
+    disabled: list[DisableParser]
     measure: bool
+
+
+class DisableParser(msgspec.Struct, array_like=True):
+    """Stop using the parser of choice `index` after this many chunks of the request."""
+
+    index: int
+    chunks: int
+    reason: str
 
 
 class Feed(msgspec.Struct, tag=True, array_like=True):
@@ -78,11 +89,13 @@ class Progress(msgspec.Struct, tag=True, array_like=True):
 class Result(msgspec.Struct, tag=True, array_like=True):
     """A chunk for the client.
 
-    chunks: number of its choice's chunks processed for it.
+    chunks: number of its choice's chunks processed for it. unshown: number of their last
+        characters that are in no delta yet.
     """
 
     key: int
     chunks: int
+    unshown: int
     scheduled: ScheduledChunk
 
 
@@ -117,14 +130,22 @@ def decode_answers(message: bytes) -> list[Answer]:
         raise ProtocolError(f"not a list of answers: {error}") from error
 
 
-class ForkServerStart(msgspec.Struct):
-    """The first line sent to the fork server.
+class ProcessSettings(msgspec.Struct, frozen=True):
+    """The settings of a pool process.
 
-    folder: of the sockets and monitors. arguments: for the build function.
+    folder: of its socket and its monitor. memory_mb: as in `PoolSettings`.
     """
 
     folder: str
-    settings: PostprocessSettings
+    delays: MergeDelays
+    on_error: OnError
+    memory_mb: int = 0
+
+
+class ForkServerStart(msgspec.Struct):
+    """The first line sent to the fork server. arguments: for the build function."""
+
+    settings: ProcessSettings
     arguments: JsonObject
 
 

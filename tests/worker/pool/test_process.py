@@ -10,11 +10,10 @@ from backedge.parsers.base import StreamParser
 from backedge.parsers.events import Content, Reasoning
 from backedge.parsers.passthrough import PassthroughParser, PassthroughParsers
 from backedge.postprocess import Chunk
+from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.messages import encode as encode_params
-from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
 from backedge.worker.pool import messages
-from backedge.worker.pool.current_step import StepMonitor
-from backedge.worker.pool.process import MS_PER_S, PoolProcess
+from backedge.worker.pool.process import BEAT_S, MS_PER_S, PoolProcess
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -61,8 +60,6 @@ class Parsers(PassthroughParsers):
         return built.get(sum(prompt_token_ids) if prompt_token_ids else -1, PassthroughParser)()
 
 
-# A process that waits longer is idle.
-IDLE_MS = 250
 BROKEN: list[int] = [0]
 UNBUILDABLE: list[int] = [1]
 HOLDING: list[int] = [2]
@@ -81,7 +78,7 @@ class Socket:
         self.answers = []
 
     def poll(self, timeout_ms):
-        if not self.requests and (timeout_ms is None or timeout_ms >= IDLE_MS):
+        if not self.requests and timeout_ms >= BEAT_S * MS_PER_S:
             raise IdleError
         time.sleep(0 if self.requests else timeout_ms / MS_PER_S)
         return bool(self.requests)
@@ -99,11 +96,8 @@ class Process:
 
     def __init__(self, folder, on_error):
         self.socket = cast("Any", Socket())
-        settings = PostprocessSettings(
-            delays=MERGE_DELAYS["lowest"], on_error=on_error, memory_mb=0
-        )
-        monitor = StepMonitor(folder / "step")
-        self.process = PoolProcess(tiny_detokenizers(), Parsers(), settings, monitor, self.socket)
+        settings = messages.ProcessSettings(str(folder), MERGE_DELAYS["lowest"], on_error)
+        self.process = PoolProcess(tiny_detokenizers(), Parsers(), settings, 1, self.socket)
 
     def run(self, *requests):
         """Return the answers to `requests`, less Ready and Progress."""
@@ -121,10 +115,10 @@ def process(tmp_path):
     return lambda on_error="fail": Process(tmp_path, on_error)
 
 
-def open_request(key, prompt, *, processed=0, seen=0, parsed=None, n=1, **fields):
+def open_request(key, prompt, *, processed=0, seen=0, disabled=(), n=1, **fields):
     request = encode_params(params(prompt_length=len(prompt), n=n, **fields))
     return messages.OpenRequest(
-        key, request, list(prompt), processed, [seen] * n, parsed, measure=False
+        key, request, list(prompt), processed, [seen] * n, [0] * n, list(disabled), False
     )
 
 
@@ -201,8 +195,9 @@ def test_a_request_that_moved_gives_only_what_the_client_has_not_seen(seen, proc
     assert text(before, 1) + text(told, 1) == text(results, 1)
 
 
-def test_parsers_are_left_where_the_message_says(process):
-    told = process("degrade").run(open_request(1, BROKEN, parsed=2), *feeds(1))
+def test_a_disabled_parser_is_left_where_the_message_says(process):
+    disabled = [messages.DisableParser(0, 2, "slow")]
+    told = process("degrade").run(open_request(1, BROKEN, disabled=disabled), *feeds(1))
     assert text(told, 1) == "one, two, three, four"
     assert failures(told) == [], "the main process has reported it"
 
@@ -228,10 +223,16 @@ def test_a_request_that_goes_on_without_a_parser_shows_what_was_held_back(
         steps.append(messages.Feed(1, end, 0.0, 0.0))
     request = open_request(1, HOLDING, n=2, stream=streams)
     before = process().run(request, *steps[:died_at])
-    seen = [0, 0]
+    seen, unshown = [0, 0], [0, 0]
     for result in before:
-        seen[result.scheduled.index] = result.chunks
-    restart = msgspec.structs.replace(request, seen=seen, parsed=died_at)
+        index = result.scheduled.index
+        seen[index], unshown[index] = result.chunks, result.unshown
+    restart = msgspec.structs.replace(
+        request,
+        seen=seen,
+        unshown=unshown,
+        disabled=[messages.DisableParser(0, 0, "slow")],
+    )
     told = process("degrade").run(restart, *steps)
     for index in (0, 1):
         assert text(before + told, 1, index) == "one, two, three, four"
