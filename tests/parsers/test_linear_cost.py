@@ -27,7 +27,7 @@ from tests.parsers.fuzzing import fuzz
 SIGNS = ("{", "}", "[", "(", '"', "'", "=", ":", ",", "a", "\n", "```", ' "name": "now", ', "now")
 # Behind each marker alone; any two of all in the random test.
 BEHIND = ("", "{")
-LENGTH = 50
+LENGTH = 100
 # In place of `MAX_READ_AGAIN`, so that short outputs are beyond it.
 READ_AGAIN = 4096
 # Beyond four times: a bound that is reached on the way makes each step dearer. A square is 4.0.
