@@ -184,7 +184,7 @@ class Lexer:
             if verdict is not None:
                 pieces.extendleft(reversed(self._decide(undecided, verdict)))
         elif marker is None:
-            self._read_piece(text, token_ids)
+            self._read_text(text, token_ids)
         elif len(token_ids) > 1:
             raise ValueError(f"the marker token {token_ids[0]} ({marker!r}) must be fed alone")
         elif grammar is not None and grammar.in_string and marker in self.markers:
@@ -208,12 +208,12 @@ class Lexer:
             self._read_token_as_text(undecided.marker, undecided.text)
         out, rest = undecided.release() if verdict is Verdict.DOUBT else ([], undecided.pieces)
         for text, token_ids in out:
-            self._read_piece(text, token_ids)
+            self._read_text(text, token_ids)
         if verdict is Verdict.STRING or self.grammar is None or not self.grammar.in_string:
             self.undecided = None
         return rest
 
-    def _read_piece(self, text: str, token_ids: Sequence[int]) -> None:
+    def _read_text(self, text: str, token_ids: Sequence[int]) -> None:
         """Read a piece of text, or a marker token as text of a string."""
         if token_ids and self._table.alone:
             # Special tokens are hidden.
@@ -222,12 +222,12 @@ class Lexer:
         if text:
             self.read(text)
         if self.counts:
-            self.count(len(token_ids))
+            self.reasoning_tokens += len(token_ids)
 
     # Text.
 
     def count(self, tokens: int) -> None:
-        """Count tokens of reasoning."""
+        """Count tokens of reasoning that the parser has read."""
         self.reasoning_tokens += tokens
 
     def read(self, text: str) -> None:

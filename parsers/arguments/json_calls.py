@@ -463,7 +463,7 @@ class JsonCallGrammar(ListGrammar):
         if self._name is not None:
             self._begin_call()
             if self._begun and isinstance(self._value, TypedJson):
-                self._value.write_to(self._calls.arguments)  # a call less for each token
+                self._value.write_to(self._calls.arguments)  # not by way of this grammar
 
     def _count(self, length: int) -> None:
         """Count characters that were read; reject an object that waits too long."""

@@ -195,15 +195,18 @@ class ToolCallEmitter:
         if ledger.has_literals and Slip.VALUE_END not in ledger.slips:
             return False
         names = {*functions, *functions.keys(self.name)}
-        lacks_key = not ledger.keys.issuperset(functions.required(self.name))
-        return self._markup(self._written.getvalue(), names, self.schema, ledger, lacks_key)
+        return self._markup(self._written.getvalue(), names, self.schema, ledger, self._lacks_key)
+
+    @property
+    def _lacks_key(self) -> bool:
+        """Whether a required parameter is missing."""
+        return not self.ledger.keys.issuperset(self.functions.required(self.name))
 
     def _find_malformation(self) -> Malformation | None:
         """Return the slip that only the end of the call shows."""
         ledger, functions = self.ledger, self.functions
         is_whole = self._has_arguments and not ledger.keys  # they were written as one object
-        lacks_key = set(functions.required(self.name)) - ledger.keys
-        if Slip.MARK in ledger.slips and not is_whole and lacks_key:
+        if Slip.MARK in ledger.slips and not is_whole and self._lacks_key:
             return "missing_parameter"
         if ledger.quote and not ledger.keys.issubset(functions.keys(self.name)):
             return "invalid_key"
