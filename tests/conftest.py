@@ -150,17 +150,19 @@ MISSING_ENGINES = {
     name
     for name in ("sglang", "transformers", "trtllm", "vllm")
     if not (ROOT.parent / "engines" / name / "__init__.py").is_file()
-}
-ENGINE_IMPORT = re.compile(r"backedge\.engines(?:\.| import )(\w+)")
-HELPER_IMPORT = re.compile(r"^(?:from|import) (tests(?:\.\w+)+)", re.MULTILINE)
+} | {name for name in ("sglang", "vllm") if importlib.util.find_spec(name) is None}
+ENGINE_IMPORT = re.compile(
+    r"(?:backedge\.engines(?:\.| import )|^(?:from|import) (?!backedge))(\w+)", re.MULTILINE
+)
+HELPER_IMPORT = re.compile(r"^(?:from|import) ((?:tests|benchmarks)(?:\.\w+)+)", re.MULTILINE)
 
 
 class ModuleLeftOut(pytest.Module):
-    """A module of tests about an engine whose folder is not in this Backedge."""
+    """A module of tests about an engine that is not installed, or whose folder is not here."""
 
     @override
     def collect(self) -> list[pytest.Item]:
-        pytest.skip("an engine that it imports has no folder here", allow_module_level=True)
+        pytest.skip("an engine that it imports is missing here", allow_module_level=True)
 
 
 def pytest_pycollect_makemodule(

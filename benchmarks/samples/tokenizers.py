@@ -13,7 +13,6 @@ from mistral_common.protocol.instruct.validator import ValidationMode
 from openai_harmony import HarmonyEncodingName, load_harmony_encoding
 from transformers import AddedToken, AutoTokenizer
 from transformers.tokenization_mistral_common import MistralCommonBackend
-from vllm.tokenizers.mistral import MistralTokenizer
 
 from .sample import HARMONY_SPECIAL, Sample
 
@@ -40,6 +39,8 @@ def bpe(markers: tuple[str, ...] = (), special: tuple[str, ...] = ()) -> Any:
 @cache
 def mistral(kind: str) -> Any:
     """Return vLLM's wrapper of mistral-common's own file for `kind`, a key of MISTRAL_FILES."""
+    from vllm.tokenizers.mistral import MistralTokenizer  # late: most users need no engine
+
     path = Path(mistral_common.__file__).parent / "data" / MISTRAL_FILES[kind]
     return MistralTokenizer(MistralCommonBackend(tokenizer_path=path, mode=ValidationMode.test))
 
@@ -139,7 +140,7 @@ def load_tokenizer(sample: Sample) -> Any:
 
 def encode(tokenizer: Any, text: str) -> list[int]:
     """Return the token ids of `text`, markers as single tokens, without added special tokens."""
-    if not isinstance(tokenizer, MistralTokenizer):
+    if not hasattr(tokenizer, "instruct"):  # which only mistral-common's has
         return list(tokenizer.encode(text, add_special_tokens=False))
     # mistral-common encodes a marker in a text as plain text.
     before, marker, after = text.partition("[TOOL_CALLS]")

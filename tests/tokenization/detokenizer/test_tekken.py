@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.samples.tokenizers import mistral
 
+pytest.importorskip("vllm", reason="vLLM, whose wrapper of Mistral's tokenizers is tested")
 TOKENIZER = mistral("tekken")
 FACTORY = TekkenDetokenizers(TOKENIZER)
 SPECIAL = dict(zip(TOKENIZER.all_special_tokens, TOKENIZER.all_special_ids, strict=True))
