@@ -1,6 +1,6 @@
 # make run       starts a frontend and a worker with the example model, and shows a stream
 # make test      runs the tests, the same examples each time: 12 minutes on two cores
-# make test-more  runs the longer ones, and these three:
+# make test-more  runs the longer ones, those of a Debian 13 tree (tools/debian), and these three:
 # make test-next  runs those of Dynamo 1.7's development wheels, where these can be had
 # make test-clients  runs those of OpenAI's, Anthropic's and others' clients
 # make seams     checks what Backedge relies on in Dynamo and the engines

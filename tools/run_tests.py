@@ -40,16 +40,30 @@ NEXT = (
     "tests/e2e/test_sglang.py::test_gives_exactly_the_transcript",
     *STACKS[1:],
 )
+# Those that need no engine, with Python 3.13: there is little that its version could change.
+DEBIAN = (
+    *(
+        f"tests/{name}"
+        for name in ("guided", "parsers", "postprocess", "templates", "tokenization")
+    ),
+    *("-n", "2", "--dist", "loadfile", "-m", "not more"),
+)
+LEFT_OUT = 77  # the exit code of a program that can run no test on this machine, and has said why
 ENDS = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
 
 class Part(NamedTuple):
-    """Tests that run in one environment. module: pytest, or a check that writes no report."""
+    """Tests that run in one environment.
+
+    program: what takes the arguments; `python` is the environment's.
+    has_report: whether they are pytest's arguments, so that it can write a report.
+    """
 
     name: str
     arguments: Sequence[str] = ()
     environment: str = ".venv"
-    module: str = "pytest"
+    program: Sequence[str] = ("python", "-m", "pytest")
+    has_report: bool = True
 
 
 class Result(NamedTuple):
@@ -73,7 +87,8 @@ PARTS = {
         Part("more stacks", (*STACKS, "-m", "more")),
         Part("next", NEXT, ".venv-1.7"),
         Part("clients", ("tests/clients",), ".venv-clients"),
-        Part("seams", module="tools.seams"),
+        Part("seams", program=("python", "-m", "tools.seams"), has_report=False),
+        Part("debian", DEBIAN, program=("tools/debian",)),
     ),
 }
 CHOICES = PARTS | {part.name: (part,) for parts in PARTS.values() for part in parts}
@@ -91,27 +106,33 @@ def main() -> None:
 
 
 def run(part: Part) -> Result:
-    """Run a part to its end. Without its environment it is skipped."""
+    """Run a part to its end. Without its environment or its machine it is skipped."""
     python = ROOT / part.environment / "bin/python"
     if not python.exists():
-        reason = f"{part.environment}: what it needs cannot be had here"
-        return Result(part.name, Counter(skipped=1), 0, Counter([reason]), (), holds=True)
+        return skip(part, f"{part.environment}: what it needs cannot be had here")
     report = REPORTS / f"{part.name.replace(' ', '-')}.xml"
     report.unlink(missing_ok=True)
-    arguments = list(part.arguments)
-    if part.module == "pytest":
-        arguments += ["-q", "--junitxml", str(report)]
+    program = [str(python) if word == "python" else word for word in part.program]
+    command = [*program, *part.arguments]
+    if part.has_report:
+        command += ["-q", "--junitxml", str(report.relative_to(ROOT))]
     began = time.monotonic()
     # Each process and each part would compile the tests again, a minute each time.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    command = [str(python), "-m", part.module, *arguments]
     ended = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     minutes, holds = (time.monotonic() - began) / 60, ended.returncode == 0
+    if ended.returncode == LEFT_OUT:
+        return skip(part, f"{part.name}: cannot run here, see above")
     if report.exists():
         return read_report(part.name, report, minutes, holds=holds)
     failures = [] if holds else [f"{part.name}: exit code {ended.returncode}, see above"]
     counts = Counter({"passed" if holds else "failed": 1})
     return Result(part.name, counts, minutes, Counter(), failures, holds)
+
+
+def skip(part: Part, reason: str) -> Result:
+    """Return the result of a part that runs no test on this machine."""
+    return Result(part.name, Counter(skipped=1), 0, Counter([reason]), (), holds=True)
 
 
 def read_report(part: str, report: Path, minutes: float, *, holds: bool) -> Result:

@@ -71,6 +71,12 @@ def test_a_part_without_its_environment_is_skipped_with_the_reason(root: Path) -
     assert ".venv-1.7" in "\n".join(describe([result]))
 
 
+def test_a_part_that_cannot_run_on_this_machine_is_skipped(root: Path) -> None:
+    result = run(Part("debian", ["-c", "exit 77"], program=["sh"], has_report=False))
+    assert result.holds
+    assert result.counts == Counter(skipped=1)
+
+
 @pytest.mark.parametrize("name", MORE)
 def test_what_is_left_to_more_exists(name: str) -> None:
     path, _, function = name.partition("::")
@@ -79,4 +85,4 @@ def test_what_is_left_to_more_exists(name: str) -> None:
 
 
 def test_every_part_can_be_run_alone() -> None:
-    assert {"test", "more", "next", "clients", "seams"} <= set(CHOICES)
+    assert {"test", "more", "next", "clients", "seams", "debian"} <= set(CHOICES)
