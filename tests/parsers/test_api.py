@@ -13,7 +13,7 @@ import pytest
 from backedge.base.engines import has_engine
 from backedge.base.errors import TOOL_CALL_FLAG, SetupError
 from backedge.parsers import api, join, stream_parser
-from backedge.parsers.api import NATIVE, native_names
+from backedge.parsers.api import NATIVE, Engine, native_names
 from backedge.parsers.events import Content, Reasoning
 from backedge.parsers.passthrough import PassthroughParsers
 
@@ -118,20 +118,17 @@ def test_whose_names_are_known(
     assert native_names(kind, engine)(TOOL_CALL_FLAG) == names
 
 
-def test_native_parsers_of_an_engine() -> None:
+@pytest.mark.parametrize("engine", filter(has_engine, NATIVE))
+def test_native_parsers_of_an_engine(engine: Engine) -> None:
+    pytest.importorskip(NATIVE[engine][0])
     tokenizer = bpe()
-    for engine in filter(has_engine, NATIVE):
-        parser = stream_parser(
-            reasoning_parser="qwen3", kind="native", engine=engine, tokenizer=tokenizer
-        )
-        fed = [
-            parser.feed(text, encode(tokenizer, text))
-            for text in ("<think>", "hm", "</think>", "ok")
-        ]
-        assert join([event for events in fed for event in events]) == [
-            Reasoning("hm"),
-            Content("ok"),
-        ]
+    parser = stream_parser(
+        reasoning_parser="qwen3", kind="native", engine=engine, tokenizer=tokenizer
+    )
+    fed = [
+        parser.feed(text, encode(tokenizer, text)) for text in ("<think>", "hm", "</think>", "ok")
+    ]
+    assert join([event for events in fed for event in events]) == [Reasoning("hm"), Content("ok")]
 
 
 @pytest.mark.parametrize(
