@@ -55,7 +55,7 @@ def test_every_seam_of_an_engine_is_a_row() -> None:
 )
 def test_a_seam_that_does_not_hold(feature, severity, part, monkeypatch) -> None:
     broken = Seam(
-        replaced(MONITOR, "*, gone"), why="", without="nothing ends", used_in=[], feature=feature
+        replaced(MONITOR, "*, gone"), why="", without="nothing ends", feature=feature
     )
     monkeypatch.setattr(trtllm, "SEAMS", {"worker": [broken]})
     *_, finding = check_engine("trtllm")
