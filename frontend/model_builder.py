@@ -40,7 +40,7 @@ from ..postprocess.messages import WorkerCard
 from ..templates.auto_parsers import read_added_tokens, read_evidence, resolve_auto
 from ..tokenization.prompt_encoder import PromptCache
 from ..tokenization.tokenizer_selection import Backend, TokenizerSelection
-from .chat_model import ChatModel, Deployment, WrapEngine, as_it_is
+from .chat_model import Blocks, Deployment, WrapEngine, as_it_is
 from .metrics import LocalParsing
 from .parser_names import (
     FrontendParsers,
@@ -118,8 +118,8 @@ class ChatModelBuilder(abc.ABC):
         self.configured = msgspec.structs.replace(found, names=names)
 
     @abc.abstractmethod
-    async def build(self) -> ChatModel:
-        """Return the model that Dynamo has discovered.
+    async def build(self) -> Blocks:
+        """Return what prepares the requests of the model, and what post-processes its answers.
 
         Raises `SetupError` for a model whose files do not suffice, and
         `UnknownParserError` for a configured name that no parser has.

@@ -22,7 +22,7 @@ from ...base.errors import RequestError
 from ...base.json_types import JsonObject
 from ...base.limits import KEPT_TEMPLATES
 from ...base.log import get_logger
-from ...frontend.chat_model import ChatModel
+from ...frontend.chat_model import Blocks
 from ...frontend.model_builder import ChatModelBuilder
 from ...frontend.parser_names import InstalledParsers
 from ...frontend.prompt_preprocessor import PromptPreprocessor
@@ -62,10 +62,10 @@ class SglangModelBuilder(ChatModelBuilder):
     native: ClassVar[Engine | None] = "sglang"
 
     @override
-    async def build(self) -> ChatModel:
+    async def build(self) -> Blocks:
         return await asyncio.to_thread(self._build_in_thread)
 
-    def _build_in_thread(self) -> ChatModel:
+    def _build_in_thread(self) -> Blocks:
         parsers = self.usable_parsers(INSTALLED)
         tokenizer = self._load_tokenizer()
         folder = ModelFolder(
@@ -86,7 +86,7 @@ class SglangModelBuilder(ChatModelBuilder):
         preprocessor = PromptPreprocessor(prompts, folder, self.prompt_queue, self.context_length)
         factories = detokenizers(tokenizer), parsers.build("sglang", tokenizer)
         self.log_model("SGLang renders", parsers.names)
-        return ChatModel(self.deployment, preprocessor, lambda: factories)
+        return Blocks(preprocessor, lambda: factories)
 
     def _load_tokenizer(self) -> TemplateTokenizer:
         bound_templates()

@@ -28,7 +28,7 @@ from ...base.errors import RequestError, SetupError, show
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_LOOP_RENDER_MS, MAX_SHARED, MAX_SHARED_BYTES
 from ...base.log import get_logger
-from ...frontend.chat_model import ChatModel, Prepared
+from ...frontend.chat_model import Blocks, Prepared
 from ...frontend.containment import contained
 from ...frontend.model_builder import ChatModelBuilder
 from ...frontend.parser_names import InstalledParsers
@@ -79,7 +79,7 @@ class VllmModelBuilder(ChatModelBuilder):
     native: ClassVar[Engine | None] = "vllm"
 
     @override
-    async def build(self) -> ChatModel:
+    async def build(self) -> Blocks:
         parsers = self.usable_parsers(INSTALLED)
         await asyncio.to_thread(self.log_model, "vLLM renders", parsers.names)  # reads files
         processor = await self._build_processor(parsers.names)
@@ -87,10 +87,9 @@ class VllmModelBuilder(ChatModelBuilder):
         tokenizer, model_config = processor.tokenizer, processor.input_processor.model_config
         factories = detokenizers(tokenizer), parsers.build("vllm", tokenizer, model_config)
         preprocess = VllmPreprocessor(processor, self.call_policy, self.prompt_queue)
-        model = ChatModel(self.deployment, preprocess, lambda: factories)
         if FILES not in self.features_off:
-            weakref.finalize(model, registry.cached_get_tokenizer.cache_clear)
-        return model
+            weakref.finalize(preprocess, registry.cached_get_tokenizer.cache_clear)
+        return Blocks(preprocess, lambda: factories)
 
     async def _build_processor(self, names: ParserNames) -> VllmProcessor:
         flags = argparse.Namespace(**vars(self.flags))
