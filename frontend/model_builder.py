@@ -44,7 +44,6 @@ from .chat_model import Blocks, Deployment, WrapEngine, as_it_is
 from .metrics import LocalParsing
 from .parser_names import (
     FrontendParsers,
-    InstalledParsers,
     find_described,
     read_configured_parsers,
     select_parsers,
@@ -189,12 +188,9 @@ class ChatModelBuilder(abc.ABC):
         kind: Kind = getattr(self.flags, "postprocess_parsers", "auto")
         return kind
 
-    def usable_parsers(self, installed: InstalledParsers | None = None) -> FrontendParsers:
-        """Return the parsers for the model's plain workers. Raises `UnknownParserError`.
-
-        installed: an engine's own parsers; None where only the linear ones can be used.
-        """
-        return select_parsers(self.configured, self.kind, installed)
+    def usable_parsers(self) -> FrontendParsers:
+        """Return the parsers for the model's plain workers. Raises `UnknownParserError`."""
+        return select_parsers(self.configured, self.kind, self.native)
 
     async def start_pool(self, parsing: LocalParsing) -> WrapEngine:
         """Start the processes that run the model's own description for plain workers, if needed.

@@ -366,7 +366,7 @@ class SglangRequestHandle(EngineRequestHandle):
             ):
                 asyncio.Event.set(event)
 
-        event.set = set_when_enough  # type: ignore[method-assign]  # of this one event
+        event.set = set_when_enough
 
 
 def count_tokens(outputs: list[JsonObject]) -> int:

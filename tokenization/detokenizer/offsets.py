@@ -36,8 +36,7 @@ class OffsetDetokenizers(DetokenizerFactory):
     def __init__(self, tokenizer: SupportsDecode) -> None:
         self._tokenizer = tokenizer
         self._special = special_ids(tokenizer)
-        fast = isinstance(tokenizer, Tokenizer)
-        self._added = read_added_tokens(tokenizer) if fast else {}
+        self._added = read_added_tokens(tokenizer) if isinstance(tokenizer, Tokenizer) else {}
 
     @override
     def __call__(self, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Detokenizer:
