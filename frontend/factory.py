@@ -149,7 +149,7 @@ class EngineFactory:
             reasoning=builder.call_policy.reasoning,
             report=self._local_parsing.report,
             wrap_engine=await builder.start_pool(self._local_parsing),
-            recorder=self._build_recorder(builder, blocks),
+            recorder=self.build_recorder(builder, blocks),
             turns=self._build_turns(builder, blocks),
         )
         if self._user_engine is None:
@@ -170,7 +170,8 @@ class EngineFactory:
             builder.context_length,
         )
 
-    def _build_recorder(self, builder: ChatModelBuilder, blocks: Blocks) -> Recorder | None:
+    def build_recorder(self, builder: ChatModelBuilder, blocks: Blocks) -> Recorder | None:
+        """Return what records the requests of a model; None to record nothing."""
         if self._ours.record is None or self._writer is None:
             return None
         card = builder.worker_card

@@ -114,9 +114,9 @@ def test_the_models_are_told_apart(tmp_path: Path) -> None:
         kind="linear",
     )
     blocks: Any = SimpleNamespace(local_factories=lambda: (tiny_detokenizers(), None))
-    found = cast("Any", factory._build_recorder(builder, blocks)).model
+    found = cast("Any", factory.build_recorder(builder, blocks)).model
     assert (found.path, found.engine, found.kind) == ("m", "vllm", "linear")
     assert found.parsers == ParserNames("hermes", "qwen3")
     builder.worker_card = None
-    found = cast("Any", factory._build_recorder(builder, blocks)).model
+    found = cast("Any", factory.build_recorder(builder, blocks)).model
     assert found.engine == ""
