@@ -113,12 +113,8 @@ class Seam:
 
     why: why there is no public way.
     without: the loss without them.
-    used_in: our functions and classes that have these uses, as
-        "engines/vllm/worker.py:VllmWorker.run". Only there, and in seams.py, may private names of
-        the project be touched.
     feature: the only feature to switch off if one of them does not hold; empty if the process must
         not start.
-    since: the first version that has them, if not all supported versions do.
     """
 
     def __init__(
@@ -126,16 +122,12 @@ class Seam:
         *uses: Use,
         why: str,
         without: str,
-        used_in: Sequence[str],
         feature: str = "",
-        since: str = "",
     ) -> None:
         self.uses = uses
         self.why = why
         self.without = without
-        self.used_in = used_in
         self.feature = feature
-        self.since = since
 
     def find_fault(self) -> str | None:
         """Return the first fault of its uses; None if all hold."""

@@ -110,10 +110,12 @@ class Frontend:
         queue = PromptQueue(threads=1)
         factories = tiny_detokenizers(), tiny_parsers()
         preprocessor = PromptPreprocessor(prompts, FILES, queue, None)
-        self.model = ChatModel(deployment(self.engine), preprocessor, lambda: factories)
+        keeper = None
         if mode != OFF:
             keeper = TurnKeeper(TurnSettings(mode), TurnStore(1 << 28), queue, lambda: factories)
-            self.model.turns = keeper
+        self.model = ChatModel(
+            deployment(self.engine), preprocessor, lambda: factories, turns=keeper
+        )
         self._messages: list[JsonObject] = [{"role": "user", "content": "Compare them all."}]
         for number in range(CALLS):
             self._call(number)

@@ -28,7 +28,6 @@ from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessPa
 from ..postprocess.postprocessor import Postprocessor, log_failure, starts_in_reasoning
 from ..postprocess.stop_tokens import take_stop_tokens
 from ..recording.recorder import Recorder, draw
-from ..recording.redaction import Redactor
 from ..tokenization.model_files import read_vocabulary_size
 from .http_errors import REFUSALS, REFUSED_PROMPTS, as_http_errors, build_refusal
 from .parser_names import read_worker_card
@@ -84,6 +83,13 @@ class _Guided(msgspec.Struct):
 Preprocessor = Callable[[ChatRequest, dynamo.Context | None], AbstractAsyncContextManager[Prepared]]
 
 
+class Blocks(NamedTuple):
+    """The parts of a model that its tokenizer back end builds, as `ChatModel` takes them."""
+
+    preprocess: Preprocessor
+    local_factories: LocalFactories
+
+
 WrapEngine = Callable[[dynamo.RoutedEngine], dynamo.RoutedEngine]
 """Returns an engine whose streams are post-processed outside of this process."""
 
@@ -123,7 +129,7 @@ class ChatModel:
 
     name: the name that clients use. path: the folder of its files, without weights.
     runtime_config: the model card's. deployment: all that Dynamo provides about the model.
-    local_factories: build post-processing for plain workers' chunks.
+    local_factories: build post-processing for plain workers' chunks; called with the first one.
     recorder: of its requests; None to record nothing. turns: None to keep none.
     reasoning: the markers of the reasoning that a grammar must let pass; None if the engine does.
     wrap_engine: for the streams of plain workers. report: called for a parser of theirs that fails.
@@ -134,18 +140,19 @@ class ChatModel:
         deployment: Deployment,
         preprocess: Preprocessor,
         local_factories: LocalFactories,
+        *,
+        reasoning: ReasoningTags | None = None,
+        report: Report = log_failure,
+        wrap_engine: WrapEngine = as_it_is,
+        recorder: Recorder | None = None,
+        turns: TurnKeeper | None = None,
     ) -> None:
-        """Combine the blocks.
-
-        local_factories: build post-processing for the chunks of plain workers; called when the
-            first such chunk arrives.
-        """
         card = deployment.card
-        self.recorder: Recorder | None = None
-        self.turns: TurnKeeper | None = None
-        self.reasoning: ReasoningTags | None = None
-        self.wrap_engine: WrapEngine = as_it_is
-        self.report: Report = log_failure
+        self.recorder = recorder
+        self.turns = turns
+        self.reasoning = reasoning
+        self.wrap_engine = wrap_engine
+        self.report = report
         self.deployment = deployment
         self.name = card.name()
         self.path = card.local_dir()
@@ -301,11 +308,6 @@ class ChatModel:
             reason = shorten(str(error.__cause__ or error))
             logger.warning("request %s: the worker refuses it: %s", params.response_id, reason)
             raise
-
-    def make_redactor(self) -> Redactor:
-        """Return a redactor, which replaces the words in recordings."""
-        detokenizers, _ = self.local_factories()
-        return Redactor(detokenizers)
 
     def writer(self, prepared: Prepared) -> OpenAIChunkWriter:
         """Return a writer of the client's chat.completion.chunks."""

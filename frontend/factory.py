@@ -7,7 +7,7 @@ import asyncio
 import functools
 import importlib
 import importlib.metadata
-from collections.abc import AsyncIterator, Callable, Container, Iterable
+from collections.abc import AsyncIterator, Callable, Container
 
 from dynamo.llm import PythonAsyncEngine
 from dynamo.llm.exceptions import WorkerUnavailable
@@ -24,9 +24,9 @@ from ..engines.dynamo.types import (
     Runtime,
     read_runtime_config,
 )
-from ..recording.flags import RecordSettings
 from ..recording.recorder import Recorder
 from ..recording.recording import RecordedModel
+from ..recording.redaction import Redactor
 from ..recording.writer import RecordingWriter
 from ..tokenization import read_tokenizer_config, split_name
 from ..tokenization.prompt_encoder import BYTES_PER_MB, PromptCache
@@ -36,15 +36,15 @@ from ..tokenization.tokenizer_selection import (
     TokenizerSelection,
     select_tokenizer,
 )
-from .chat_model import ChatModel, Deployment
+from .chat_model import Blocks, ChatModel, Deployment
+from .flags import FrontendFlags
 from .http_errors import REFUSALS, as_http_errors, build_refusal
-from .metrics import LocalParsing
+from .metrics import ENDPOINT, FrontendMetrics, LocalParsing
 from .model_builder import ChatModelBuilder, load_builder
 from .parser_names import read_worker_card
 from .prompt_queue import PromptQueue
 from .response.openai_chunks import AnnotatedChunk
 from .teardown import RunningRequests, Teardown, close_when_idle, find_closing
-from .turns.flags import TurnSettings
 from .turns.shared_turns import SharedTurns
 from .turns.turn_keeper import TurnKeeper
 from .turns.turn_store import TurnStore
@@ -63,48 +63,40 @@ class EngineFactory:
     """Replaces `dynamo.frontend.vllm_processor.EngineFactory`.
 
     config: Dynamo's own flags. flags: as parsed by `dynamo.frontend`, with tool_call_parser,
-        reasoning_parser and chat_template.
-    tokenizer: for all models; without a back end, each model's workers decide.
-    user_engine: answers requests instead of `ChatModel.answer`.
-    allowed_modules: of tokenizers that workers may name on a model's card.
-    runtime: of this process, for the workers' endpoints; None if unknown.
-    prompt_cache: of all models; None for one of the default size.
-    record: how to record requests; None to record nothing.
+        reasoning_parser and chat_template. frontend_flags: ours.
+    runtime: of this process, for the workers' endpoints and the metrics; None if unknown.
+    Raises `SetupError` for a user's engine that cannot be imported.
     """
 
     def __init__(
         self,
         config: FrontendConfig,
         flags: argparse.Namespace,
-        tokenizer: TokenizerSelection | None = None,
-        user_engine: UserEngine | None = None,
-        allowed_modules: Iterable[str] = (),
+        frontend_flags: FrontendFlags,
         runtime: Runtime | None = None,
-        prompt_cache: PromptCache | None = None,
-        record: RecordSettings | None = None,
     ) -> None:
         self._config = config
         self._flags = flags
-        self._tokenizer = tokenizer or TokenizerSelection()
-        self._user_engine = user_engine
-        self._allowed_modules = OWN_MODULES.union(allowed_modules)
+        self._ours = ours = frontend_flags
+        self._user_engine = find_user_engine(ours.user_engine) if ours.user_engine else None
+        self._allowed_modules = OWN_MODULES.union(ours.allowed_modules)
         self._runtime = runtime
         self._prompt_queue = PromptQueue()
-        self.prompt_cache = PromptCache() if prompt_cache is None else prompt_cache
-        self.recording = None if record is None else FrontendRecording(record)
-        self.local_parsing = LocalParsing()
-        self.turn_store: TurnStore | None = None
-        self._turns: TurnSettings | None = None
-        self._shared_turns: SharedTurns | None = None
+        self.prompt_cache = PromptCache(ours.prompt_cache_mb * BYTES_PER_MB)
+        self._writer = RecordingWriter(ours.record, "frontend") if ours.record else None
+        self._local_parsing = LocalParsing()
+        turns = ours.turns
+        self._turn_store = TurnStore(turns.megabytes * BYTES_PER_MB if turns else 0)
+        self._shared_turns = (
+            SharedTurns(turns.store, turns.expiry_s) if turns and turns.store else None
+        )
         self._teardown = Teardown()
-
-    def keep_turns(self, settings: TurnSettings | None) -> None:
-        """Keep the answers of the models that are built from now on; None to keep none."""
-        if settings is not None:
-            self.turn_store = TurnStore(settings.megabytes * BYTES_PER_MB)
-            if settings.store is not None:
-                self._shared_turns = SharedTurns(settings.store, settings.expiry_s)
-        self._turns = settings
+        if runtime is not None:
+            counts = None if self._writer is None else self._writer.counts
+            metrics = FrontendMetrics(
+                self.prompt_cache, counts, self._turn_store, self._local_parsing
+            )
+            metrics.expose(runtime.endpoint(ENDPOINT))
 
     async def chat_engine_factory(
         self, instance_id: ModelInstance, card: ModelCard, routed_engine: RoutedEngine
@@ -150,26 +142,53 @@ class EngineFactory:
             worker_card,
             self.prompt_cache,
         )
-        model = await builder.build()
-        model.reasoning = builder.call_policy.reasoning
-        model.report = self.local_parsing.report
-        model.wrap_engine = await builder.start_pool(self.local_parsing)
-        if self.recording is not None:
-            self.recording.record(model, builder)
-        if self._turns is not None and self.turn_store is not None:
-            model.turns = TurnKeeper(
-                self._turns,
-                self.turn_store,
-                self._prompt_queue,
-                model.local_factories,
-                self._shared_turns,
-                builder.context_length,
-            )
+        blocks = await builder.build()
+        model = ChatModel(
+            deployment,
+            *blocks,
+            reasoning=builder.call_policy.reasoning,
+            report=self._local_parsing.report,
+            wrap_engine=await builder.start_pool(self._local_parsing),
+            recorder=self.build_recorder(builder, blocks),
+            turns=self._build_turns(builder, blocks),
+        )
         if self._user_engine is None:
             answer = model.answer
             self._teardown.watch(answer)
             return answer
         return self._wrap_user_engine(self._user_engine(model))
+
+    def _build_turns(self, builder: ChatModelBuilder, blocks: Blocks) -> TurnKeeper | None:
+        if self._ours.turns is None:
+            return None
+        return TurnKeeper(
+            self._ours.turns,
+            self._turn_store,
+            self._prompt_queue,
+            blocks.local_factories,
+            self._shared_turns,
+            builder.context_length,
+        )
+
+    def build_recorder(self, builder: ChatModelBuilder, blocks: Blocks) -> Recorder | None:
+        """Return what records the requests of a model; None to record nothing."""
+        if self._ours.record is None or self._writer is None:
+            return None
+        card = builder.worker_card
+        recorded = RecordedModel(
+            path=builder.path,
+            engine="" if card is None else card.engine,
+            engine_version="" if card is None else card.engine_version,
+            backedge_version=importlib.metadata.version("backedge"),
+            parsers=builder.configured.names,
+            kind=builder.kind,
+        )
+
+        def make_redactor() -> Redactor:
+            detokenizers, _ = blocks.local_factories()
+            return Redactor(detokenizers)
+
+        return Recorder(self._ours.record, self._writer, "frontend", recorded, make_redactor)
 
     def _wrap_user_engine(self, engine: Answer) -> Answer:
         """Return the user's `engine` for Dynamo. It is closed when Dynamo drops it."""
@@ -187,11 +206,11 @@ class EngineFactory:
 
         engine: of the model's workers; None if unknown.
         """
-        if self._tokenizer.backend is not None:
-            return select_tokenizer(self._tokenizer, TokenizerSelection(), engine)
+        if self._ours.tokenizer.backend is not None:
+            return select_tokenizer(self._ours.tokenizer, TokenizerSelection(), engine)
         advertised = read_tokenizer_config(card.runtime_config())
         check_allowed(card.name(), advertised, self._allowed_modules)
-        return select_tokenizer(self._tokenizer, advertised, engine)
+        return select_tokenizer(self._ours.tokenizer, advertised, engine)
 
 
 def refuse_requests(model: str, reason: str) -> Answer:
@@ -252,26 +271,3 @@ def as_async_generator(answer: Answer, running: RunningRequests) -> Answer:
             yield build_refusal(error)
 
     return generator
-
-
-class FrontendRecording:
-    """Records the requests of all models, according to the flags."""
-
-    def __init__(self, settings: RecordSettings) -> None:
-        self.writer = RecordingWriter(settings, "frontend")
-        self._settings = settings
-
-    def record(self, model: ChatModel, builder: ChatModelBuilder) -> None:
-        """Record the requests of `model`. builder: of the model."""
-        card = builder.worker_card
-        recorded = RecordedModel(
-            path=model.path,
-            engine="" if card is None else card.engine,
-            engine_version="" if card is None else card.engine_version,
-            backedge_version=importlib.metadata.version("backedge"),
-            parsers=builder.configured.names,
-            kind=getattr(builder.flags, "postprocess_parsers", "auto"),
-        )
-        model.recorder = Recorder(
-            self._settings, self.writer, "frontend", recorded, model.make_redactor
-        )

@@ -51,20 +51,19 @@ class FrontendMetrics(Collector):
     """The metrics of one frontend.
 
     cache: of the prompts of all models. recordings: None if no requests are recorded.
-    turns: None if no answers are kept. parsing: None if all workers post-process.
     """
 
     def __init__(
         self,
         cache: PromptCache,
-        recordings: RecordingCounts | None = None,
-        turns: TurnStore | None = None,
-        parsing: LocalParsing | None = None,
+        recordings: RecordingCounts | None,
+        turns: TurnStore,
+        parsing: LocalParsing,
     ) -> None:
         self._cache = cache
-        self._turns = turns or TurnStore(0)
+        self._turns = turns
         self._recordings = recordings or RecordingCounts()
-        self._parsing = parsing or LocalParsing()
+        self._parsing = parsing
 
     @override
     def collect(self) -> Iterable[MetricFamily]:

@@ -40,11 +40,10 @@ from ..postprocess.messages import WorkerCard
 from ..templates.auto_parsers import read_added_tokens, read_evidence, resolve_auto
 from ..tokenization.prompt_encoder import PromptCache
 from ..tokenization.tokenizer_selection import Backend, TokenizerSelection
-from .chat_model import ChatModel, Deployment, WrapEngine, as_it_is
+from .chat_model import Blocks, Deployment, WrapEngine, as_it_is
 from .metrics import LocalParsing
 from .parser_names import (
     FrontendParsers,
-    InstalledParsers,
     find_described,
     read_configured_parsers,
     select_parsers,
@@ -118,8 +117,8 @@ class ChatModelBuilder(abc.ABC):
         self.configured = msgspec.structs.replace(found, names=names)
 
     @abc.abstractmethod
-    async def build(self) -> ChatModel:
-        """Return the model that Dynamo has discovered.
+    async def build(self) -> Blocks:
+        """Return what prepares the requests of the model, and what post-processes its answers.
 
         Raises `SetupError` for a model whose files do not suffice, and
         `UnknownParserError` for a configured name that no parser has.
@@ -189,12 +188,9 @@ class ChatModelBuilder(abc.ABC):
         kind: Kind = getattr(self.flags, "postprocess_parsers", "auto")
         return kind
 
-    def usable_parsers(self, installed: InstalledParsers | None = None) -> FrontendParsers:
-        """Return the parsers for the model's plain workers. Raises `UnknownParserError`.
-
-        installed: an engine's own parsers; None where only the linear ones can be used.
-        """
-        return select_parsers(self.configured, self.kind, installed)
+    def usable_parsers(self) -> FrontendParsers:
+        """Return the parsers for the model's plain workers. Raises `UnknownParserError`."""
+        return select_parsers(self.configured, self.kind, self.native)
 
     async def start_pool(self, parsing: LocalParsing) -> WrapEngine:
         """Start the processes that run the model's own description for plain workers, if needed.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
 from ..base.engines import load_native_parsers
 from ..base.errors import (
+    REASONING_FLAG,
+    TOOL_CALL_FLAG,
     ProtocolError,
     SetupError,
     UnknownParserError,
@@ -49,25 +51,6 @@ class FrontendParsers(msgspec.Struct, frozen=True):
         if self.native:
             return native_parsers(engine, tokenizer, self.names, model_config)
         return linear_parsers(self.names, read_vocabulary(tokenizer))
-
-
-class InstalledParsers(msgspec.Struct, frozen=True):
-    """An engine's own parsers that are installed here.
-
-    check_names: raises `UnknownParserError` for a name that is neither one of them nor one of
-        the given further names.
-    """
-
-    check_names: Callable[[ParserNames, Iterable[str]], None]
-    tool_call: Callable[[], Collection[str]]
-    reasoning: Callable[[], Collection[str]]
-
-    def select(self, names: ParserNames) -> ParserNames:
-        """Return `names` without those that are not installed."""
-        return ParserNames(
-            names.tool_call if names.tool_call in self.tool_call() else None,
-            names.reasoning if names.reasoning in self.reasoning() else None,
-        )
 
 
 class ConfiguredParsers(msgspec.Struct, frozen=True):
@@ -145,12 +128,12 @@ def find_described(configured: ConfiguredParsers, kind: Kind) -> str:
 
 
 def select_parsers(
-    configured: ConfiguredParsers, kind: Kind = "linear", installed: InstalledParsers | None = None
+    configured: ConfiguredParsers, kind: Kind = "linear", engine: Engine | None = None
 ) -> FrontendParsers:
     """Return the parsers of a model that this frontend can use.
 
-    kind: which of linear and native parsers to take. installed: an engine's own; None where only
-        the linear ones can be used.
+    kind: which of linear and native parsers to take. engine: whose own ones are installed; None
+        where only the linear ones can be used.
     Raises `UnknownParserError` for an unknown name among the flags or on a plain worker's card.
     """
     names = configured.names
@@ -159,21 +142,30 @@ def select_parsers(
             ParserNames(None, reasoning_part(described) if names.reasoning else None)
         )
     if not configured.by_worker:
-        is_native = uses_native("linear" if installed is None else kind, names)
-        if is_native and installed is not None:
-            installed.check_names(names, known_formats())
+        is_native = uses_native("linear" if engine is None else kind, names)
+        if is_native and engine is not None:
+            load_native_parsers(engine).check_names(names, known_formats())
         return FrontendParsers(names, is_native)
     # A worker may use native parsers whatever this frontend's flag says.
-    if installed is not None and not uses_native("native" if kind == "native" else "auto", names):
+    if engine is not None and not uses_native("native" if kind == "native" else "auto", names):
         return FrontendParsers(names)
-    usable = _select_linear(names) if installed is None else installed.select(names)
+    usable = _select_linear(names) if engine is None else select_installed(engine, names)
     for name in {names.tool_call, names.reasoning} - {usable.tool_call, usable.reasoning}:
         logger.warning(
             "the worker's parser %r is not installed here; requests are rendered and constrained "
             "without it",
             str(name).partition(":")[0],
         )
-    return FrontendParsers(usable, native=installed is not None)
+    return FrontendParsers(usable, native=engine is not None)
+
+
+def select_installed(engine: Engine, names: ParserNames) -> ParserNames:
+    """Return `names` without those of which the installed engine has no parser."""
+    known = load_native_parsers(engine).known_names
+    return ParserNames(
+        names.tool_call if names.tool_call in known(TOOL_CALL_FLAG) else None,
+        names.reasoning if names.reasoning in known(REASONING_FLAG) else None,
+    )
 
 
 def _select_linear(names: ParserNames) -> ParserNames:

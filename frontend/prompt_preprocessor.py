@@ -32,7 +32,6 @@ from .request.preprocessed_request import (
     build_parser_request,
     build_postprocess_params,
     build_preprocessed_request,
-    read_sampling,
     to_json_object,
 )
 from .request.tool_schema_cache import check_request_schemas
@@ -151,7 +150,7 @@ class PromptPreprocessor:
             include_reasoning=request.include_reasoning is not False,
         )
         params = build_postprocess_params(
-            secrets.token_hex(8), request, read_sampling(request), len(prompt.token_ids), parser
+            secrets.token_hex(8), request, len(prompt.token_ids), parser
         )
         yield Prepared(request, to_json_object(preprocessed), params)
 

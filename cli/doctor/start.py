@@ -17,8 +17,9 @@ from ...base.engines import has_engine, load_engine_module
 from ...base.errors import BackedgeError, SetupError
 from ...base.flags import FlagParser, find_flags
 from ...engines.dynamo.types import FrontendConfig
+from ...frontend.flags import FrontendFlags, parse_flags
 from ...frontend.handover import CHAT_PROCESSOR_FLAG, asks_for_backedge, split_processor
-from ...frontend.main import FrontendFlags, Parsed, check_start, parse_flags
+from ...frontend.main import Parsed, check_start
 from ...tokenization.custom_tokenizer import Source, find_class
 from ...tokenization.tokenizer_selection import TokenizerSelection, parse_tokenizer_flags
 from ...worker.flags import read_settings, resolve_auto_names

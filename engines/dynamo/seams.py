@@ -20,17 +20,12 @@ WORKER = (
         called("dynamo.common.utils.token_ids:normalize_request_token_ids", "request"),
         why="a request has its tokens in one of several forms, which only Dynamo's workers know",
         without="no prompt can be read",
-        used_in=[
-            "worker/engine_worker.py:Worker.with_postprocessing",
-            "testing/replay_worker/engine.py:ReplayEngine.start",
-        ],
     ),
     Seam(
         called("dynamo._core:get_tool_parser_names"),
         called("dynamo._core:get_reasoning_parser_names"),
         why="Dynamo re-exports the names of its Rust parsers nowhere",
         without="markers of Rust parsers are not found",
-        used_in=["worker/stock_frontends.py:known_in_rust"],
         feature="Dynamo's own parser names",
     ),
 )
@@ -39,8 +34,6 @@ FLAGS = (
         read("argparse:ArgumentParser._option_string_actions"),
         why="argparse does not say otherwise which flags a parser has",
         without="flags that the engine has as well would be added twice",
-        used_in=["worker/flags.py:add_flags"],
-        since="Python 3.10",
     ),
 )
 REPLAY = (
@@ -48,13 +41,11 @@ REPLAY = (
         called("dynamo.common.utils.runtime:create_runtime", "discovery_backend, request_plane"),
         why="Dynamo's own workers make their runtime by it; the binding's constructor changes",
         without="the replay worker has no runtime",
-        used_in=["testing/replay_worker/worker.py:serve"],
     ),
     Seam(
         called("dynamo.runtime.logging:configure_dynamo_logging"),
         why="Dynamo does not document how a worker of another's logs",
         without="the replay worker logs nothing",
-        used_in=["testing/replay_worker/__main__.py:main"],
     ),
 )
 METRICS = (
@@ -65,7 +56,6 @@ METRICS = (
         ),
         why="Dynamo's /metrics serves only metrics that were registered with an endpoint",
         without="/metrics lacks Backedge's",
-        used_in=["engines/dynamo/metrics.py:Collector.expose"],
         feature="Backedge's metrics",
     ),
 )
@@ -74,7 +64,6 @@ FRONTEND = (
         called(IN_FRONTEND + "__main__:_maybe_preload_jemalloc"),
         why="only `python -m dynamo.frontend` calls it",
         without="DYN_FRONTEND_JEMALLOC has no effect",
-        used_in=["frontend/main.py:main"],
         feature=JEMALLOC,
     ),
     Seam(
@@ -90,13 +79,11 @@ FRONTEND = (
         ),
         why="Dynamo has no hook for an engine factory of another package",
         without="Dynamo's own chat processor answers requests",
-        used_in=["frontend/main.py:main"],
     ),
     Seam(
         replaced(MAIN + "DistributedRuntime"),
         why="a process has one runtime, and Dynamo passes it to no factory",
         without="engines of users and the frontend's metrics have no runtime",
-        used_in=["frontend/main.py:main"],
     ),
     Seam(
         read(CONFIG + "preprocess_workers"),
@@ -109,7 +96,6 @@ FRONTEND = (
         read(CONFIG + "discovery_backend"),
         why="Dynamo does not document the fields of its parsed flags",
         without="the frontend does not know Dynamo's flags",
-        used_in=["engines/dynamo/types.py:FrontendConfig"],
     ),
     Seam(
         called(CARD + "name"),
@@ -118,19 +104,16 @@ FRONTEND = (
         called(CARD + "model_type"),
         why="Dynamo does not document the binding's model card",
         without="nothing is known of a model",
-        used_in=["engines/dynamo/types.py:ModelCard"],
     ),
     Seam(
         called("dynamo.llm:PythonAsyncEngine", "generator, event_loop"),
         why="an engine in Python is an internal type of Dynamo's binding",
         without="no engine can be given to Dynamo",
-        used_in=["frontend/factory.py:EngineFactory.chat_engine_factory"],
     ),
     Seam(
         called("dynamo.llm:ModelRuntimeConfig"),
         why="the binding gives up objects only while Python calls it",
         without="the memory of a model that is gone stays until the next request",
-        used_in=["frontend/teardown.py:Teardown"],
     ),
     Seam(
         read(ERRORS + "Cancelled"),
@@ -141,7 +124,6 @@ FRONTEND = (
         called(ERRORS + "HttpError", "code, message"),
         why="Dynamo does not document which error has which HTTP status",
         without="errors have no HTTP status",
-        used_in=["frontend/http_errors.py:as_http_errors", "frontend/containment.py:EXPECTED"],
     ),
     Seam(
         text(
@@ -150,7 +132,6 @@ FRONTEND = (
         ),
         why="Dynamo hides the text of an error that is raised",
         without="a client is not told why its request is refused",
-        used_in=["frontend/http_errors.py:build_refusal"],
     ),
     Seam(
         text(
@@ -161,7 +142,6 @@ FRONTEND = (
         ),
         why="an error of a worker arrives as text",
         without="a request that a worker refuses is answered with HTTP 500",
-        used_in=["frontend/response/worker_stream.py:parse_client_error"],
     ),
     Seam(
         called(IN_FRONTEND + "utils:extract_mm_urls", "messages"),
@@ -179,20 +159,11 @@ FRONTEND = (
         ),
         why="Dynamo does not document how its chat processors read a request",
         without="requests are prepared in another way than by Dynamo's own frontend",
-        used_in=[
-            "frontend/chat_model.py:ChatModel.writer",
-            "engines/sglang/frontend.py:SglangPrompts.__call__",
-            "frontend/model_builder.py:read_call_policy",
-            "engines/transformers/frontend.py:HuggingFacePrompts.__init__",
-            "engines/transformers/frontend.py:HuggingFacePrompts._build_template_kwargs",
-        ],
     ),
     Seam(
         read("re:_parser"),
         why="Python has no other function that reads a regular expression without compiling it",
         without="a tool's pattern of 1,000 characters costs the frontend seconds",
-        used_in=["guided/client_schemas.py:_is_pattern"],
-        since="Python 3.11",
     ),
 )
 SEAMS: Seams = {

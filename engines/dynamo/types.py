@@ -183,11 +183,3 @@ class DynamoParserFlags(Protocol):
 
     dyn_tool_call_parser: str | None
     dyn_reasoning_parser: str | None
-
-
-class Mode(Protocol):
-    """One of Dynamo's enums: how prefill and decode are divided among workers."""
-
-    @property
-    def value(self) -> str:
-        """Its value: "agg", "prefill", "decode" or "encode"."""

@@ -14,17 +14,15 @@ from dynamo.frontend.structural_tag_policy import runtime_structural_tag_options
 from dynamo.frontend.thinking import runtime_default_thinking_mode
 from dynamo.frontend.utils import PreprocessError, extract_mm_urls
 from msgspec import UNSET
-from sglang.srt.function_call.function_call_parser import FunctionCallParser
-from sglang.srt.parser.reasoning_parser import ReasoningParser
 from typing_extensions import override
 
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject
 from ...base.limits import KEPT_TEMPLATES
 from ...base.log import get_logger
-from ...frontend.chat_model import ChatModel
+from ...frontend.chat_model import Blocks
 from ...frontend.model_builder import ChatModelBuilder
-from ...frontend.parser_names import InstalledParsers
+from ...frontend.parser_names import select_installed
 from ...frontend.prompt_preprocessor import PromptPreprocessor
 from ...frontend.request.chat_request import ChatRequest
 from ...frontend.request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
@@ -44,16 +42,9 @@ from ...templates.transformers_tokenizers import (
 )
 from ...tokenization.detokenizer import detokenizers
 from ...tokenization.model_files import ModelFolder
-from .parsers import check_names
 from .seams import CONTENT_FORMATS
 
 logger = get_logger(__name__)
-
-INSTALLED = InstalledParsers(
-    check_names,
-    FunctionCallParser.ToolCallParserEnum.keys,
-    ReasoningParser.DetectorMap.keys,
-)
 
 
 class SglangModelBuilder(ChatModelBuilder):
@@ -62,11 +53,11 @@ class SglangModelBuilder(ChatModelBuilder):
     native: ClassVar[Engine | None] = "sglang"
 
     @override
-    async def build(self) -> ChatModel:
+    async def build(self) -> Blocks:
         return await asyncio.to_thread(self._build_in_thread)
 
-    def _build_in_thread(self) -> ChatModel:
-        parsers = self.usable_parsers(INSTALLED)
+    def _build_in_thread(self) -> Blocks:
+        parsers = self.usable_parsers()
         tokenizer = self._load_tokenizer()
         folder = ModelFolder(
             self.path,
@@ -86,7 +77,7 @@ class SglangModelBuilder(ChatModelBuilder):
         preprocessor = PromptPreprocessor(prompts, folder, self.prompt_queue, self.context_length)
         factories = detokenizers(tokenizer), parsers.build("sglang", tokenizer)
         self.log_model("SGLang renders", parsers.names)
-        return ChatModel(self.deployment, preprocessor, lambda: factories)
+        return Blocks(preprocessor, lambda: factories)
 
     def _load_tokenizer(self) -> TemplateTokenizer:
         bound_templates()
@@ -134,7 +125,7 @@ class SglangPrompts:
         self._engine = engine
         self._call_policy = call_policy
         self._hides_unused_tools = hides_unused_tools
-        installed = INSTALLED.select(names)
+        installed = select_installed("sglang", names)
         self._reasoning = installed.reasoning
         mode, scope, schema = runtime_structural_tag_options(runtime_config)
         self._options: JsonObject = {

@@ -25,22 +25,16 @@ FLAGS = (
         replaced("sglang.srt.server_args:ServerArgs.add_cli_args", "parser"),
         why="SGLang loads its plugins only after the flags have been parsed",
         without="the command line has no flags of Backedge",
-        used_in=["worker/plugin.py:patch_add_cli_args"],
     ),
     Seam(
         text("dynamo.sglang.args:parse_args", "ServerArgs.add_cli_args(", ".parse_args("),
         why="SGLang's record of the flags drops ours, so the parser's method is replaced",
         without="Backedge's flags are not seen",
-        used_in=["engines/sglang/worker.py:watch_arguments"],
     ),
     Seam(
         replaced("dynamo.sglang.args:Config.__init__", "self, server_args, dynamo_args"),
         why="nothing else runs between the parsing of flags and the loading of the engine",
         without="post-processing is not switched on",
-        used_in=[
-            "engines/sglang/worker.py:watch_arguments",
-            "engines/sglang/worker.py:enable_once",
-        ],
     ),
 )
 WORKER = (
@@ -48,14 +42,12 @@ WORKER = (
         replaced("dynamo.sglang.init_llm:setup_sgl_metrics", "*, generate_endpoint"),
         why="only its caller knows the endpoint whose /metrics is served",
         without="/metrics lacks Backedge's, and frontends find a worker that cannot answer",
-        used_in=["engines/sglang/worker.py:ENGINE"],
         feature=ENDPOINT,
     ),
     Seam(
         replaced("dynamo.sglang.register:get_runtime_config", "engine, server_args, dynamo_args"),
         why="it returns the model card, which nothing else can extend",
         without="frontends do not learn that the worker post-processes",
-        used_in=["engines/sglang/worker.py:SglangWorker.install_card"],
     ),
     Seam(
         replaced(
@@ -63,7 +55,6 @@ WORKER = (
         ),
         why="Dynamo has no hook around a worker's outputs",
         without="no output is post-processed",
-        used_in=["engines/sglang/worker.py:SglangWorker.install"],
     ),
     Seam(
         replaced(
@@ -75,16 +66,11 @@ WORKER = (
         ),
         why="only here are the engine's names of a request's choices known",
         without="a choice cannot be ended alone, and grammars begin with the reasoning",
-        used_in=["engines/sglang/worker.py:SglangWorker.install"],
     ),
     Seam(
         called(MANAGERS + "tokenizer_manager:TokenizerManager.abort_request", "self, rid"),
         why="Engine has no way to end a request",
         without="a choice cannot be ended alone",
-        used_in=[
-            "engines/sglang/worker.py:SglangRequestHandle.abort",
-            "engines/sglang/offline.py:SglangBackend._run_choice",
-        ],
     ),
     Seam(
         read(MANAGERS + "tokenizer_manager:ReqState.out_list"),
@@ -96,7 +82,6 @@ WORKER = (
         ),
         why="SGLang cannot change the interval of a running request",
         without="tokens come one by one",
-        used_in=["engines/sglang/worker.py:SglangRequestHandle.set_stream_interval"],
         feature=GROUPS,
     ),
     Seam(
@@ -106,7 +91,6 @@ WORKER = (
         ),
         why="the engine's tokenizer lives in its own process",
         without="the worker has no tokenizer",
-        used_in=["engines/sglang/worker.py:load_tokenizer"],
     ),
 )
 DETOKENIZER = (
@@ -126,7 +110,6 @@ DETOKENIZER = (
         read(MANAGERS + "schedule_batch:INIT_INCREMENTAL_DETOKENIZATION_OFFSET"),
         why="SGLang detokenizes only in a separate process, reached through sockets",
         without="--postprocess-detokenizer native has no detokenizer",
-        used_in=["engines/sglang/worker.py:native_detokenizers"],
     ),
 )
 PARSERS = (
@@ -142,31 +125,23 @@ PARSERS = (
         called(REASONING + "ReasoningParser.parse_stream_end"),
         why="SGLang's own server is the only user of its parsers",
         without="there are no native parsers",
-        used_in=[
-            "engines/sglang/parsers.py:SglangParsers._tool_parser",
-            "engines/sglang/parsers.py:SglangStreamParser",
-            "engines/sglang/parsers.py:ReasoningParserFactory",
-        ],
     ),
     Seam(
         read(TOOL_PARSER + ".ToolCallParserEnum"),
         read(REASONING + "ReasoningParser.DetectorMap"),
         why="SGLang's own server is the only user of its parsers",
         without="unknown names of parsers are not found",
-        used_in=["engines/sglang/parsers.py:known_names", "engines/sglang/frontend.py:INSTALLED"],
     ),
     Seam(
         read(DETECTOR + "BaseFormatDetector.eot_token"),
         read(DETECTOR + "BaseFormatDetector.prev_tool_call_arr"),
         why="SGLang's own server is the only user of its parsers",
         without="the end of a call is lost",
-        used_in=["engines/sglang/parsers.py:SglangStreamParser"],
     ),
     Seam(
         read(DETECTOR + "logger"),
         why="SGLang's parsers log the same error for each token",
         without="SGLang's parsers may fill the log",
-        used_in=["engines/sglang/parsers.py:throttle_logs"],
         feature="the limit on what SGLang's parsers log",
     ),
     Seam(
@@ -174,7 +149,6 @@ PARSERS = (
         read(REASONING + "BaseReasoningFormatDetector.stripped_think_start"),
         why="SGLang's own server is the only user of its parsers",
         without="reasoning tokens of native parsers are not counted",
-        used_in=["engines/sglang/parsers.py:SglangStreamParser.read_phase"],
     ),
     Seam(
         read(REASONING + "BaseReasoningFormatDetector.reasoning_default"),
@@ -188,11 +162,6 @@ PARSERS = (
         called(REASONING + "IQuestQ1ReasoningDetector.thinking_enabled", "chat_kwargs"),
         why="SGLang's own server is the only user of its parsers",
         without="whether an answer begins with reasoning is not known",
-        used_in=[
-            "engines/sglang/parsers.py:ReasoningParserFactory",
-            "engines/sglang/parsers.py:template_thinks",
-            "engines/sglang/parsers.py:OWN_RULES",
-        ],
     ),
 )
 OFFLINE = (
@@ -205,10 +174,6 @@ OFFLINE = (
         ),
         why="Engine.generate returns only when a whole row is done",
         without="rows cannot run side by side",
-        used_in=[
-            "engines/sglang/offline.py:SglangBackend.generate",
-            "engines/sglang/offline.py:SglangBackend._run_choice",
-        ],
     ),
     Seam(
         called(
@@ -217,13 +182,11 @@ OFFLINE = (
         called(MANAGERS + "io_struct:EmbeddingReqInput", "*, input_ids"),
         why="Engine.encode takes no token ids",
         without="there are no embeddings",
-        used_in=["engines/sglang/offline.py:SglangBackend._embed"],
     ),
     Seam(
         called(MANAGERS + "tokenizer_manager:TokenizerManager.auto_create_handle_loop", "self"),
         why="SGLang takes the process's signals with its first request, to kill it if another ends",
         without="a batch whose engine dies is killed instead of ended",
-        used_in=["engines/sglang/offline.py:SglangBackend._take_signals_back"],
     ),
     Seam(
         called(
@@ -232,7 +195,6 @@ OFFLINE = (
         ),
         why="SGLang has one interval for all requests unless a request says it",
         without="each row comes token by token",
-        used_in=["engines/sglang/offline.py:SglangBackend._build_params"],
     ),
 )
 FRONTEND = (
@@ -264,16 +226,11 @@ FRONTEND = (
         read("dynamo.frontend.utils:PreprocessError"),
         why="Dynamo's SGLang chat processor cannot prepare a request without sending it",
         without="SGLang's prompts cannot be made",
-        used_in=[
-            "engines/sglang/frontend.py:SglangPrompts",
-            "engines/sglang/frontend.py:SglangModelBuilder._load_tokenizer",
-        ],
     ),
     Seam(
         replaced(PREPOST + "detect_jinja_template_content_format", "chat_template"),
         why="Dynamo parses the chat template anew for each request",
         without="each request costs 3 ms more",
-        used_in=["engines/sglang/frontend.py:remember_content_formats"],
         feature=CONTENT_FORMATS,
     ),
 )

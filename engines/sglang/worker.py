@@ -12,9 +12,9 @@ import argparse
 import asyncio
 import functools
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Sized
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Sized
 from contextvars import ContextVar
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from typing_extensions import override
 
@@ -35,66 +35,14 @@ from ...worker.engine_worker import (
 )
 from ...worker.patched_worker import PatchedWorker
 from ...worker.request_stream import EngineRequestHandle
-from ..dynamo.types import DynamoParserFlags, Mode, ModelRuntimeConfig
+from ..dynamo.types import ModelRuntimeConfig
 from . import seams
 
-
-class SglangServerArgs(Protocol):
-    """SGLang's `ServerArgs`."""
-
-    model_path: str
-    tokenizer_path: str | None
-    reasoning_parser: str | None
-
-
-class SglangDynamoArgs(DynamoParserFlags, Protocol):
-    """Dynamo's flags of its SGLang worker."""
-
-    use_sglang_tokenizer: bool
-
-
-class SglangConfig(Protocol):
-    """`dynamo.sglang.args.Config`."""
-
-    server_args: SglangServerArgs
-    dynamo_args: SglangDynamoArgs
-    serving_mode: Mode
-
-
-class SglangRequestState(Protocol):
-    """`sglang.srt.managers.tokenizer_manager.ReqState`."""
-
-    out_list: list[JsonObject]
-    finished: bool
-    event: asyncio.Event
-
-
-class SglangModelConfig(Protocol):
-    """`sglang.srt.configs.model_config.ModelConfig`. vocab_size: number of token ids."""
-
-    vocab_size: int
-
-
-class SglangTokenizerManager(Protocol):
-    """SGLang's `TokenizerManager`."""
-
-    rid_to_state: Mapping[str, SglangRequestState]
-
-    def abort_request(self, rid: str) -> None:
-        """End a request."""
-
-
-class SglangEngine(Protocol):
-    """SGLang's `Engine`."""
-
-    tokenizer_manager: SglangTokenizerManager
-
-
-class SglangHandler(Protocol):
-    """`dynamo.sglang.request_handlers.DecodeWorkerHandler`."""
-
-    engine: SglangEngine
-
+if TYPE_CHECKING:
+    from dynamo.sglang.args import Config
+    from dynamo.sglang.request_handlers import DecodeWorkerHandler
+    from sglang.srt.entrypoints.engine import Engine
+    from sglang.srt.managers.tokenizer_manager import TokenizerManager
 
 ConfigT = TypeVar("ConfigT", bound=ModelRuntimeConfig | None)
 AsyncGenerate = Callable[..., Awaitable[AsyncIterator[JsonObject]]]
@@ -147,7 +95,7 @@ def enable_once(settings: flags.WorkerSettings, init: Callable[..., None]) -> Ca
     """Wrap `__init__` of Dynamo's configuration to enable post-processing for the first one."""
 
     @functools.wraps(init)
-    def initialize(config: SglangConfig, *args: object, **kwargs: object) -> None:
+    def initialize(config: Config, *args: object, **kwargs: object) -> None:
         ENGINE.replace("dynamo.sglang.args:Config.__init__", lambda _: init)
         init(config, *args, **kwargs)
         with exiting():
@@ -235,7 +183,7 @@ class BatchOfOne:
         self.spaces_between_special_tokens = [options.spaces_between_special_tokens]
 
 
-class SglangWorker(PatchedWorker[SglangConfig, SglangHandler]):
+class SglangWorker(PatchedWorker["Config", "DecodeWorkerHandler"]):
     """A `dynamo.sglang` worker that post-processes."""
 
     engine = ENGINE
@@ -248,7 +196,7 @@ class SglangWorker(PatchedWorker[SglangConfig, SglangHandler]):
     @property
     @override
     def model_path(self) -> str:
-        return self.config.server_args.model_path
+        return str(self.config.server_args.model_path)
 
     @property
     @override
@@ -304,16 +252,14 @@ class SglangWorker(PatchedWorker[SglangConfig, SglangHandler]):
         return LoadedModel(tokenizer, parsers, {"path": path, "options": options, "other": other})
 
     @override
-    def find_vocabulary_size(self, handler: SglangHandler) -> int | None:
+    def find_vocabulary_size(self, handler: DecodeWorkerHandler) -> int | None:
         # A process that shares another one's engine has no model configuration.
-        config: SglangModelConfig | None = getattr(
-            handler.engine.tokenizer_manager, "model_config", None
-        )
-        return None if config is None else config.vocab_size
+        config = getattr(handler.engine.tokenizer_manager, "model_config", None)
+        return None if config is None else int(config.vocab_size)
 
     @override
     def run(
-        self, call: GenerateCall[SglangHandler]
+        self, call: GenerateCall[DecodeWorkerHandler]
     ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
         manager, params = call.handler.engine.tokenizer_manager, call.params
         reasons: Callable[[], bool] = functools.partial(
@@ -335,7 +281,7 @@ class SglangRequestHandle(EngineRequestHandle):
 
     def __init__(
         self,
-        manager: SglangTokenizerManager,
+        manager: TokenizerManager,
         n: int,
         reasons: Callable[[], bool],
         *,
@@ -420,7 +366,7 @@ class SglangRequestHandle(EngineRequestHandle):
             ):
                 asyncio.Event.set(event)
 
-        event.set = set_when_enough  # type: ignore[method-assign]  # of this one event
+        event.set = set_when_enough
 
 
 def count_tokens(outputs: list[JsonObject]) -> int:
@@ -437,7 +383,7 @@ def with_request_handle(async_generate: AsyncGenerate) -> AsyncGenerate:
 
     @functools.wraps(async_generate)
     async def generate(
-        engine: SglangEngine, *args: object, **kwargs: object
+        engine: Engine, *args: object, **kwargs: object
     ) -> AsyncIterator[JsonObject]:
         handle = CURRENT_HANDLE.get()
         if handle is not None:

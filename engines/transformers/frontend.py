@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from ...base.json_types import JsonObject
 from ...base.log import get_logger
-from ...frontend.chat_model import ChatModel
+from ...frontend.chat_model import Blocks
 from ...frontend.model_builder import ChatModelBuilder
 from ...frontend.prompt_preprocessor import PromptPreprocessor
 from ...frontend.request.chat_request import ChatRequest
@@ -44,10 +44,10 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
     """Builds models for "huggingface", and for "python" with a user's tokenizer class."""
 
     @override
-    async def build(self) -> ChatModel:
+    async def build(self) -> Blocks:
         return await asyncio.to_thread(self._build_in_thread)
 
-    def _build_in_thread(self) -> ChatModel:
+    def _build_in_thread(self) -> Blocks:
         names = self.usable_parsers().names
         engine = self.engine_name("vllm")
         files = self._load_files(engine)
@@ -77,7 +77,7 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
             may_block=self.selection.backend == "python",
         )
         self.log_model(f"rendered without an engine, tokenizer {self.selection.label}", names)
-        return ChatModel(self.deployment, preprocessor, local_factories)
+        return Blocks(preprocessor, local_factories)
 
     def _load_files(self, engine: str) -> ModelPrompts | PythonPrompts:
         """Return the model's tokenizer with its other files, which builds prompts."""

@@ -14,17 +14,13 @@ OFFLINE = (
         ),
         why="some of its arguments are not in its signature",
         without="an argument that transformers does not know is found only when the model loads",
-        used_in=["engines/transformers/offline.py:list_arguments"],
         feature=ARGUMENTS,
-        since="5.0",
     ),
     Seam(
         read("transformers.image_processing_utils:BaseImageProcessor.valid_kwargs"),
         why="a processor does not say otherwise whether it has a budget of pixels",
         without="min_pixels and max_pixels are ignored",
-        used_in=["offline/vision.py:has_pixel_budget"],
         feature="budgets of pixels",
-        since="5.0",
     ),
 )
 PARSERS = (
@@ -32,8 +28,6 @@ PARSERS = (
         read("transformers.utils.chat_parsing:ResponseParser.finalize"),
         why="only its tokenizers offer it in public, and a pool has other tokenizers, too",
         without="a `response_template` that no table holds has no parser",
-        used_in=["engines/transformers/parsers.py:DescribedParser"],
-        since="5.17",
     ),
 )
 FRONTEND = (
@@ -45,16 +39,12 @@ FRONTEND = (
         ),
         why="transformers takes no Jinja environment",
         without="a chat template may take any time and memory",
-        used_in=["templates/transformers_tokenizers.py:bound_templates"],
-        since="4.56",
     ),
     Seam(
         replaced("transformers.processing_utils:_get_template_variables", "chat_template"),
         why="a processor of images reads the variables off Jinja's compiled template",
         without="a prompt with images is rejected",
-        used_in=["templates/transformers_tokenizers.py:bound_templates"],
         feature="images of batches with transformers",
-        since="5.17",
     ),
 )
 SEAMS: Seams = {

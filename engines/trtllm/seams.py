@@ -21,16 +21,11 @@ FLAGS = (
         replaced("dynamo.trtllm.args:DynamoTrtllmArgGroup.add_arguments", "self, parser"),
         why="TensorRT-LLM has no plugins, and Dynamo builds its command line here",
         without="the command line has no flags of Backedge",
-        used_in=["engines/trtllm/worker.py:watch_arguments"],
     ),
     Seam(
         replaced("dynamo.trtllm.args:Config.validate", "self"),
         why="only here has the configuration all parsed flags, those of others too",
         without="Backedge's flags are not seen",
-        used_in=[
-            "engines/trtllm/worker.py:watch_arguments",
-            "engines/trtllm/worker.py:enable_once",
-        ],
     ),
 )
 WORKER = (
@@ -38,26 +33,22 @@ WORKER = (
         replaced(LLM_WORKER + "get_llm_engine", "engine_args"),
         why="only here are the engine's arguments complete, and nothing is loaded",
         without="tokenizer and parsers are not tried before the engine loads",
-        used_in=["engines/trtllm/worker.py:TrtllmWorker.install"],
     ),
     Seam(
         replaced(LLM_WORKER + "RequestHandlerConfig", "*, generate_endpoint"),
         why="only its caller knows the endpoint whose /metrics is served",
         without="/metrics lacks Backedge's, and frontends find a worker that cannot answer",
-        used_in=["engines/trtllm/worker.py:ENGINE"],
         feature=ENDPOINT,
     ),
     Seam(
         replaced(LLM_WORKER + "register_model", "*, runtime_config"),
         why="its runtime configuration is the model card, which nothing else can extend",
         without="frontends do not learn that the worker post-processes",
-        used_in=["engines/trtllm/worker.py:TrtllmWorker.install_card"],
     ),
     Seam(
         replaced(HANDLER + "generate_locally", "self, request, context"),
         why="all handlers call it; a wrapper around `generate` would hide its pushed responses",
         without="no output is post-processed",
-        used_in=["engines/trtllm/worker.py:TrtllmWorker.install"],
     ),
     Seam(
         replaced(
@@ -66,33 +57,28 @@ WORKER = (
         ),
         why="Dynamo's sends all chunks from the event loop",
         without="a client that reads slowly stops the worker's event loop",
-        used_in=["engines/trtllm/worker.py:TrtllmWorker.install"],
         feature=EGRESS,
     ),
     Seam(
         replaced(HANDLER + "_cancellation_monitor", "self, generation_result, context"),
         why="only here is the engine's request known",
         without="a request cannot be ended at its stop string",
-        used_in=["engines/trtllm/worker.py:TrtllmWorker.install"],
     ),
     Seam(
         text(HANDLER + "generate_locally", "temporarily rejecting new requests"),
         why="a worker that sleeps answers with the kind of error of a bad request",
         without="a client would be blamed for a worker that sleeps",
-        used_in=["engines/trtllm/worker.py:SLEEPING"],
         feature="the error of a worker that sleeps",
     ),
     Seam(
         called("tensorrt_llm.executor.result:GenerationResult.abort", "self"),
         why="Dynamo ends a request only when its client leaves",
         without="a request cannot be ended at its stop string",
-        used_in=["engines/trtllm/worker.py:TrtllmRequestHandle._end_if_unwanted"],
     ),
     Seam(
         called("tensorrt_llm.llmapi.tokenizer:tokenizer_factory", "obj"),
         why="the engine's tokenizer exists only once the engine is loaded",
         without="the worker has no tokenizer",
-        used_in=["engines/trtllm/worker.py:load_tokenizer"],
     ),
 )
 PARSERS = (
@@ -109,12 +95,6 @@ PARSERS = (
         called(SERVE + "openai_protocol:FunctionDefinition", "*, name, description, parameters"),
         why="TensorRT-LLM's own server is the only user of its parsers",
         without="there are no native parsers",
-        used_in=[
-            "engines/trtllm/parsers.py:known_names",
-            "engines/trtllm/parsers.py:TrtllmParsers.__call__",
-            "engines/trtllm/parsers.py:TrtllmParsers.shows_special_tokens",
-            "engines/trtllm/parsers.py:build_tools",
-        ],
     ),
 )
 SEAMS: Seams = {

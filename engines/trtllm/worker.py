@@ -13,7 +13,7 @@ import functools
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from typing_extensions import override
@@ -33,28 +33,12 @@ from ...worker.engine_support import EngineSupport
 from ...worker.engine_worker import GenerateCall, LoadedModel, choose_parsers
 from ...worker.patched_worker import PatchedWorker
 from ...worker.request_stream import EngineRequestHandle
-from ..dynamo.types import DynamoParserFlags, Mode
 from . import seams
 
-
-class TrtllmConfig(DynamoParserFlags, Protocol):
-    """`dynamo.trtllm.args.Config`. modality: an enum; "text" and "multimodal" generate text."""
-
-    model: str
-    disaggregation_mode: Mode
-    modality: Mode
-
-
-class TrtllmRequest(Protocol):
-    """`tensorrt_llm.executor.result.GenerationResult`, or Dynamo's guard of one."""
-
-    def abort(self) -> None:
-        """End the request with all its choices."""
-
-
-class TrtllmHandler(Protocol):
-    """`dynamo.trtllm.request_handlers.handler_base.HandlerBase`; only passed on."""
-
+if TYPE_CHECKING:
+    from dynamo.trtllm.args import Config
+    from dynamo.trtllm.request_handlers.handler_base import HandlerBase
+    from tensorrt_llm.executor.result import GenerationResult
 
 T = TypeVar("T")
 
@@ -89,7 +73,7 @@ def enable_once(validate: Callable[..., None]) -> Callable[..., None]:
     """
 
     @functools.wraps(validate)
-    def validate_and_enable(config: TrtllmConfig) -> None:
+    def validate_and_enable(config: Config) -> None:
         ENGINE.replace("dynamo.trtllm.args:Config.validate", lambda _: validate)
         validate(config)
         arguments = argparse.Namespace(**vars(config))
@@ -139,12 +123,12 @@ def pool_parts(
     return choose_tokenizer(other, own), PassthroughParsers()
 
 
-class TrtllmWorker(PatchedWorker[TrtllmConfig, TrtllmHandler]):
+class TrtllmWorker(PatchedWorker["Config", "HandlerBase"]):
     """A `dynamo.trtllm` worker that post-processes."""
 
     engine = ENGINE
 
-    def __init__(self, config: TrtllmConfig, settings: flags.WorkerSettings) -> None:
+    def __init__(self, config: Config, settings: flags.WorkerSettings) -> None:
         # A description's parser is transformers' own; the others need TensorRT-LLM.
         may_pool = bool(describing_name(settings.names))
         workers = settings.workers if may_pool else 0
@@ -172,7 +156,7 @@ class TrtllmWorker(PatchedWorker[TrtllmConfig, TrtllmHandler]):
     @property
     @override
     def model_path(self) -> str:
-        return self.config.model
+        return str(self.config.model)
 
     @override
     def post_processes(self) -> bool:
@@ -215,12 +199,12 @@ class TrtllmWorker(PatchedWorker[TrtllmConfig, TrtllmHandler]):
         return LoadedModel(tokenizer, parsers, {**source, "other": other})
 
     @override
-    def find_vocabulary_size(self, handler: TrtllmHandler) -> int | None:
+    def find_vocabulary_size(self, handler: HandlerBase) -> int | None:
         return self._vocabulary_size
 
     @override
     def run(
-        self, call: GenerateCall[TrtllmHandler]
+        self, call: GenerateCall[HandlerBase]
     ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
         ends = self._eos_token_ids.union(add_stop_tokens(call.request))
         handle = TrtllmRequestHandle(call.params.n, ends)
@@ -250,7 +234,7 @@ class TrtllmRequestHandle(EngineRequestHandle):
         self._ends = ends
         self._generating = set(range(n))  # choices that the engine is generating
         self._wanted = set(range(n))  # choices that have not been aborted
-        self.request: TrtllmRequest | None = None
+        self.request: GenerationResult | None = None
 
     async def outputs(
         self, start: Callable[[], AsyncIterator[JsonObject]]
@@ -361,7 +345,7 @@ def with_request_handle(monitor: Callable[..., T]) -> Callable[..., T]:
 
     @functools.wraps(monitor)
     def monitor_with_handle(
-        handler: TrtllmHandler, generation_result: TrtllmRequest, *args: object, **kwargs: object
+        handler: HandlerBase, generation_result: GenerationResult, *args: object, **kwargs: object
     ) -> T:
         handle = CURRENT_HANDLE.get()
         if handle is not None:

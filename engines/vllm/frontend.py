@@ -10,7 +10,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import msgspec
 from dynamo.frontend import vllm_processor
@@ -19,25 +19,23 @@ from pydantic import ValidationError
 from typing_extensions import override
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.exceptions import VLLMValidationError
-from vllm.reasoning import ReasoningParserManager
 from vllm.renderers import hf
 from vllm.tokenizers import registry
-from vllm.tool_parsers import ToolParserManager
+from vllm.v1.engine import EngineCoreRequest
 
 from ...base.errors import RequestError, SetupError, show
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_LOOP_RENDER_MS, MAX_SHARED, MAX_SHARED_BYTES
 from ...base.log import get_logger
-from ...frontend.chat_model import ChatModel, Prepared
+from ...frontend.chat_model import Blocks, Prepared
 from ...frontend.containment import contained
 from ...frontend.model_builder import ChatModelBuilder
-from ...frontend.parser_names import InstalledParsers
+from ...frontend.parser_names import select_installed
 from ...frontend.prompt_preprocessor import ShortPrompts, is_short
 from ...frontend.prompt_queue import ClientGoneError, PromptQueue
 from ...frontend.request.chat_request import ChatRequest
 from ...frontend.request.preprocessed_request import (
     EngineFields,
-    RequestedSampling,
     build_parser_request,
     build_postprocess_params,
 )
@@ -62,15 +60,10 @@ from ...templates.transformers_tokenizers import (
 from ...tokenization.detokenizer import detokenizers
 from ...tokenization.prompt_encoder import PromptLimit
 from ..dynamo.types import Context, ModelCard
-from .parsers import check_names
 from .prompt_renderer import RENDERING, PromptRenderer, Rendering
 from .seams import FILES
 
 logger = get_logger(__name__)
-
-INSTALLED = InstalledParsers(
-    check_names, ToolParserManager.list_registered, ReasoningParserManager.list_registered
-)
 
 
 class VllmModelBuilder(ChatModelBuilder):
@@ -79,23 +72,22 @@ class VllmModelBuilder(ChatModelBuilder):
     native: ClassVar[Engine | None] = "vllm"
 
     @override
-    async def build(self) -> ChatModel:
-        parsers = self.usable_parsers(INSTALLED)
+    async def build(self) -> Blocks:
+        parsers = self.usable_parsers()
         await asyncio.to_thread(self.log_model, "vLLM renders", parsers.names)  # reads files
         processor = await self._build_processor(parsers.names)
         await asyncio.to_thread(self._replace_rendering, processor)
         tokenizer, model_config = processor.tokenizer, processor.input_processor.model_config
         factories = detokenizers(tokenizer), parsers.build("vllm", tokenizer, model_config)
         preprocess = VllmPreprocessor(processor, self.call_policy, self.prompt_queue)
-        model = ChatModel(self.deployment, preprocess, lambda: factories)
         if FILES not in self.features_off:
-            weakref.finalize(model, registry.cached_get_tokenizer.cache_clear)
-        return model
+            weakref.finalize(preprocess, registry.cached_get_tokenizer.cache_clear)
+        return Blocks(preprocess, lambda: factories)
 
     async def _build_processor(self, names: ParserNames) -> VllmProcessor:
         flags = argparse.Namespace(**vars(self.flags))
         # vLLM renders and constrains with its own parsers only.
-        installed = INSTALLED.select(names)
+        installed = select_installed("vllm", names)
         flags.tool_call_parser, flags.reasoning_parser = installed.tool_call, installed.reasoning
         bound_templates()
         hf._cached_resolve_chat_template_kwargs = find_variables  # noqa: SLF001 - no hook
@@ -239,29 +231,13 @@ class FilteredCard:
         return {**self._card.runtime_config(), **self._hidden}
 
 
-class EngineCoreRequest(Protocol):
-    """The result of vLLM's input processor. Source: `vllm.v1.engine`."""
-
-    @property
-    def sampling_params(self) -> object:
-        """The client's sampling parameters, adjusted by the parsers."""
-
-
-class AdjustedRequest(Protocol):
-    """A request that vLLM's parsers have adjusted."""
-
-    @property
-    def include_reasoning(self) -> bool:
-        """Whether the client gets the reasoning."""
-
-
 class AdjustedOutput:
     """Replaces Dynamo's post-processor of one choice, which is not used here.
 
     request_for_sampling: the adjusted request.
     """
 
-    def __init__(self, *, request_for_sampling: AdjustedRequest, **_: object) -> None:
+    def __init__(self, *, request_for_sampling: ChatCompletionRequest, **_: object) -> None:
         self.request_for_sampling = request_for_sampling
 
 
@@ -271,7 +247,7 @@ class VllmPreprocessed(msgspec.Struct):
     request_id: str
     preprocessed: JsonObject
     prompt_length: int
-    sampling: RequestedSampling
+    spaces_between_special_tokens: bool
     include_reasoning: bool
 
 
@@ -370,7 +346,7 @@ class VllmProcessor(vllm_processor.VllmProcessor):
             request_id,
             dynamo_preproc,
             len(tokens),
-            msgspec.convert(vllm_preproc.sampling_params, RequestedSampling, from_attributes=True),
+            bool(vllm_preproc.sampling_params.spaces_between_special_tokens),
             post_processors[0].request_for_sampling.include_reasoning,
         )
 
@@ -399,7 +375,11 @@ def build_prepared(
         include_reasoning=intercepted.include_reasoning,
     )
     params = build_postprocess_params(
-        intercepted.request_id, request, intercepted.sampling, intercepted.prompt_length, parser
+        intercepted.request_id,
+        request,
+        intercepted.prompt_length,
+        parser,
+        spaces=intercepted.spaces_between_special_tokens,
     )
     return Prepared(request, intercepted.preprocessed, params)
 

@@ -24,13 +24,11 @@ FLAGS = (
         replaced("vllm.engine.arg_utils:EngineArgs.add_cli_args", "parser"),
         why="vLLM's plugins may not add flags",
         without="the command line has no flags of Backedge",
-        used_in=["worker/plugin.py:register"],
     ),
     Seam(
         replaced("dynamo.vllm.args:_build_config", "dynamo_config, vllm_args"),
         why="the configuration that Dynamo returns has lost flags that it does not know",
         without="Backedge's flags are not seen",
-        used_in=["engines/vllm/worker.py:watch_arguments", "engines/vllm/worker.py:check_config"],
     ),
 )
 WORKER = (
@@ -38,33 +36,28 @@ WORKER = (
         replaced("dynamo.vllm.main:setup_vllm_engine", "config"),
         why="nothing else runs between the fetching of the model and the loading of the engine",
         without="tokenizer and parsers are not tried before the engine loads",
-        used_in=["engines/vllm/worker.py:VllmWorker.install"],
     ),
     Seam(
         replaced("dynamo.vllm.main:setup_metrics_collection", "*, generate_endpoint"),
         why="only its caller knows the endpoint whose /metrics is served",
         without="/metrics lacks Backedge's, and frontends find a worker that cannot answer",
-        used_in=["engines/vllm/worker.py:ENGINE"],
         feature=ENDPOINT,
     ),
     Seam(
         replaced("dynamo.vllm.main:register_model", "*, runtime_config"),
         why="it gets the model card, which nothing else can extend",
         without="frontends do not learn that the worker post-processes",
-        used_in=["engines/vllm/worker.py:VllmWorker.install_card"],
     ),
     Seam(
         replaced("dynamo.vllm.handlers:register_model", "*, runtime_config"),
         why="it gets the card of a LoRA adapter, which nothing else can extend",
         without="frontends post-process the answers of adapters themselves",
-        used_in=["engines/vllm/worker.py:VllmWorker.install_card"],
         feature=ADAPTERS,
     ),
     Seam(
         replaced("dynamo.vllm.handlers:DecodeWorkerHandler.generate", "self, request, context"),
         why="Dynamo has no hook around a worker's outputs",
         without="no output is post-processed",
-        used_in=["engines/vllm/worker.py:VllmWorker.install"],
     ),
     Seam(
         read(OUTPUT + "OutputProcessor.external_req_ids"),
@@ -75,10 +68,6 @@ WORKER = (
         called("vllm.v1.engine.async_llm:AsyncLLM.abort", "self, request_id, internal"),
         why="a request's public name ends all its choices; only the engine's names have an index",
         without="a choice cannot be ended alone",
-        used_in=[
-            "engines/vllm/worker.py:VllmRequestHandle._internal_ids",
-            "engines/vllm/worker.py:VllmRequestHandle.abort",
-        ],
     ),
     Seam(
         text(
@@ -93,14 +82,12 @@ WORKER = (
         called("vllm.v1.engine.detokenizer:IncrementalDetokenizer.num_output_tokens"),
         why="vLLM has one interval for all requests, set when it starts",
         without="tokens come one by one",
-        used_in=["engines/vllm/worker.py:VllmRequestHandle.set_stream_interval"],
         feature=GROUPS,
     ),
     Seam(
         called("vllm.tokenizers:cached_tokenizer_from_config", "model_config"),
         why="the engine's tokenizer lives in its own process",
         without="the worker has no tokenizer",
-        used_in=["engines/vllm/worker.py:load_tokenizer"],
     ),
 )
 DETOKENIZER = (
@@ -112,7 +99,6 @@ DETOKENIZER = (
         called("vllm.v1.engine:EngineCoreRequest", "*, prompt_token_ids, sampling_params"),
         why="vLLM detokenizes only in its own output processor, from the engine's own request",
         without="--postprocess-detokenizer native has no detokenizer",
-        used_in=["engines/vllm/worker.py:native_detokenizers"],
     ),
 )
 PARSERS = (
@@ -123,14 +109,12 @@ PARSERS = (
         ),
         why="vLLM composes a model's parsers only in its server",
         without="there are no native parsers",
-        used_in=["engines/vllm/parsers.py:VllmParsers._parser_class"],
     ),
     Seam(
         called("vllm.tool_parsers:ToolParserManager.list_registered"),
         called("vllm.reasoning:ReasoningParserManager.list_registered"),
         why="vLLM lists its parsers nowhere else",
         without="unknown names of parsers are not found",
-        used_in=["engines/vllm/parsers.py:known_names", "engines/vllm/frontend.py:INSTALLED"],
     ),
     Seam(
         called(
@@ -139,7 +123,6 @@ PARSERS = (
         ),
         why="vLLM's own server is its only caller",
         without="native parsers cannot be fed",
-        used_in=["engines/vllm/parsers.py:VllmStreamParser"],
     ),
     Seam(
         read(PARSER + "abstract_parser:Parser._stream_state"),
@@ -149,16 +132,11 @@ PARSERS = (
         read(PARSER + "harmony:HarmonyParser.model_tokenizer"),
         why="vLLM says nowhere else that reasoning has ended, or which channel of gpt-oss is open",
         without="reasoning tokens of native parsers are not counted",
-        used_in=[
-            "engines/vllm/parsers.py:VllmStreamParser",
-            "engines/vllm/parsers.py:HarmonyStreamParser",
-        ],
     ),
     Seam(
         called("vllm.utils.import_utils:import_from_path", "module_name, file_path"),
         why="vLLM's loader of plugins only logs what fails",
         without="--tool-parser-plugin imports nothing",
-        used_in=["engines/vllm/parsers.py:load_tool_parser_plugin"],
     ),
 )
 OFFLINE = (
@@ -168,32 +146,21 @@ OFFLINE = (
         called(LLM_ENGINE + "step", "self"),
         why="LLM.generate returns only when all rows are done",
         without="rows cannot be ended at their own stop strings",
-        used_in=[
-            "engines/vllm/offline.py:_Requests.add",
-            "engines/vllm/offline.py:_Requests",
-            "engines/vllm/offline.py:_Requests.step",
-        ],
     ),
     Seam(
         read(LLM_ENGINE + "engine_core"),
         why="LLM has no way to end its engine's process",
         without="the memory of the GPU is not freed",
-        used_in=["engines/vllm/offline.py:VllmBackend.close"],
     ),
     Seam(
         called("vllm.v1.engine.exceptions:EngineDeadError"),
         why="vLLM raises it when its engine has ended, and other errors for rows that it refuses",
         without="each row fails instead of the batch",
-        used_in=[
-            "engines/vllm/offline.py:_Requests.add",
-            "engines/vllm/offline.py:VllmBackend.generate",
-        ],
     ),
     Seam(
         read("vllm.v1.engine.core_client:SyncMPClient.outputs_queue"),
         why="vLLM waits there for ever if its engine's process is killed",
         without="a batch whose engine dies does not end",
-        used_in=["engines/vllm/offline.py:VllmBackend.load"],
     ),
 )
 FRONTEND = (
@@ -227,12 +194,6 @@ FRONTEND = (
         ),
         why="Dynamo's vLLM chat processor cannot prepare a request without sending it",
         without="vLLM's prompts cannot be made",
-        used_in=[
-            "engines/vllm/frontend.py:VllmProcessor",
-            "engines/vllm/frontend.py:VllmModelBuilder.build",
-            "engines/vllm/frontend.py:AdjustedOutput",
-            "engines/vllm/frontend.py:VllmModelBuilder._build_processor",
-        ],
     ),
     Seam(
         text(
@@ -241,7 +202,6 @@ FRONTEND = (
         ),
         why="Dynamo would tokenize without the cache of prompts, in a thread of its own",
         without="vLLM's prompts cannot be made",
-        used_in=["engines/vllm/prompt_renderer.py:PromptRenderer"],
     ),
     Seam(
         replaced(RENDERER + "HfRenderer._apply_chat_template_async"),
@@ -261,11 +221,6 @@ FRONTEND = (
         ),
         why="vLLM's renderer has no hook",
         without="a chat template may take any time and memory",
-        used_in=[
-            "engines/vllm/frontend.py:VllmModelBuilder._replace_rendering",
-            "engines/vllm/prompt_renderer.py:PromptRenderer._render",
-            "engines/vllm/frontend.py:VllmModelBuilder._build_processor",
-        ],
     ),
     Seam(
         called(
@@ -273,39 +228,33 @@ FRONTEND = (
         ),
         why="vLLM has templates for some models that have none",
         without="a model without a chat template is served, and each of its requests fails",
-        used_in=["engines/vllm/frontend.py:VllmModelBuilder._replace_rendering"],
     ),
     Seam(
         read(RENDERER + "HfRenderer.use_unified_vision_chunk"),
         why="vLLM's renderer has no hook",
         without="the prompts of some models with videos are wrong",
-        used_in=["engines/vllm/frontend.py:VllmModelBuilder._replace_rendering"],
     ),
     Seam(
         called("vllm.tokenizers.registry:cached_tokenizer_from_config", "model_config"),
         why="the renderer's own tokenizer is a pool of copies",
         without="concurrent prompts make copies of the tokenizer",
-        used_in=["engines/vllm/frontend.py:VllmModelBuilder._replace_rendering"],
     ),
     Seam(
         read("vllm.exceptions:VLLMValidationError", "*, parameter, value"),
         read("vllm.entrypoints.openai.chat_completion.protocol:ChatCompletionRequest"),
         why="vLLM does not document its errors",
         without="a refused request does not learn which field is wrong",
-        used_in=["engines/vllm/frontend.py:naming_fields"],
     ),
     Seam(
         called("vllm.tokenizers.registry:cached_get_tokenizer.cache_clear"),
         why="vLLM keeps the tokenizers of 128 models, by their folders",
         without="a model that comes back with other files keeps its old tokenizer",
-        used_in=["engines/vllm/frontend.py:VllmModelBuilder.build"],
         feature=FILES,
     ),
     Seam(
         called(PROCESSOR + "load_chat_template", "chat_template"),
         why="vLLM takes a file, a text or the name of one of its own templates",
         without="a frontend starts with a template that does not exist",
-        used_in=["engines/vllm/frontend.py:check_template_name"],
     ),
 )
 SEAMS: Seams = {

@@ -6,8 +6,8 @@ import argparse
 import functools
 import inspect
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -26,84 +26,13 @@ from ...worker.engine_support import EngineSupport, pick_fields
 from ...worker.engine_worker import GenerateCall, LoadedModel, choose_parsers
 from ...worker.patched_worker import PatchedWorker
 from ...worker.request_stream import EngineRequestHandle
-from ..dynamo.types import DynamoParserFlags, Mode
 from . import seams
 
-
-class VllmEngineArgs(Protocol):
-    """vLLM's `AsyncEngineArgs`."""
-
-    model: str
-    tokenizer: str | None
-    trust_remote_code: bool
-
-    def create_model_config(self) -> object:
-        """Return vLLM's `ModelConfig`."""
-
-
-class VllmConfig(DynamoParserFlags, Protocol):
-    """`dynamo.vllm.args.Config`."""
-
-    engine_args: VllmEngineArgs
-    use_vllm_tokenizer: bool
-    embedding_worker: bool
-    classify_worker: bool
-    headless: bool
-    disaggregation_mode: Mode
-
-
-class VllmDetokenizer(Protocol):
-    """vLLM's detokenizer of one request."""
-
-    def num_output_tokens(self) -> int:
-        """Return the number of tokens generated so far."""
-
-
-class VllmRequestState(Protocol):
-    """`vllm.v1.engine.output_processor.RequestState`."""
-
-    stream_interval: int
-    sent_tokens_offset: int
-    detokenizer: VllmDetokenizer
-
-
-class VllmOutputProcessor(Protocol):
-    """`vllm.v1.engine.output_processor.OutputProcessor`."""
-
-    stream_interval: int
-    request_states: Mapping[str, VllmRequestState]
-    external_req_ids: Mapping[str, Sequence[str]]
-
-
-class VllmModelConfig(Protocol):
-    """vLLM's `ModelConfig`."""
-
-    def get_vocab_size(self) -> int:
-        """Return the number of token ids."""
-
-
-class VllmEngine(Protocol):
-    """The part of vLLM's `AsyncLLM` that running requests need."""
-
-    output_processor: VllmOutputProcessor
-
-    async def abort(self, request_id: str | list[str], internal: bool = False) -> None:
-        """End requests."""
-
-
-class VllmClient(VllmEngine, Protocol):
-    """vLLM's `AsyncLLM`."""
-
-    model_config: VllmModelConfig
-
-
-class VllmHandler(Protocol):
-    """`dynamo.vllm.handlers.DecodeWorkerHandler`."""
-
-    engine_client: VllmClient
-
-
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from dynamo.vllm.args import Config
+    from dynamo.vllm.handlers import DecodeWorkerHandler
+    from vllm import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
 
 # vLLM's EngineArgs that affect the tokenizer and the parsers.
 MODEL_ARGUMENTS = tuple(
@@ -125,11 +54,11 @@ def watch_arguments() -> None:
         ENGINE.replace("dynamo.vllm.args:_build_config", enable_once_built)
 
 
-def enable_once_built(build_config: Callable[..., VllmConfig]) -> Callable[..., VllmConfig]:
+def enable_once_built(build_config: Callable[..., Config]) -> Callable[..., Config]:
     """Wrap Dynamo's `_build_config` to enable post-processing for its result."""
 
     @functools.wraps(build_config)
-    def build_and_enable(dynamo_config: object, arguments: argparse.Namespace) -> VllmConfig:
+    def build_and_enable(dynamo_config: object, arguments: argparse.Namespace) -> Config:
         template = getattr(dynamo_config, "custom_jinja_template", None)
         with exiting():
             if arguments.vllm_processing:
@@ -201,7 +130,7 @@ def pool_parts(
 
 
 def load_tokenizer(
-    engine_args: VllmEngineArgs, other: OtherTokenizer | None = None
+    engine_args: AsyncEngineArgs, other: OtherTokenizer | None = None
 ) -> tuple[object, object]:
     """Load vLLM's tokenizer, or an `other` one, and vLLM's ModelConfig."""
     from vllm.tokenizers import cached_tokenizer_from_config
@@ -252,7 +181,7 @@ def native_detokenizers(tokenizer: object) -> DetokenizerFactory:
     return NativeDetokenizers(tokenizer, start)
 
 
-class VllmWorker(PatchedWorker[VllmConfig, VllmHandler]):
+class VllmWorker(PatchedWorker["Config", "DecodeWorkerHandler"]):
     """A `dynamo.vllm` worker that post-processes."""
 
     engine = ENGINE
@@ -270,7 +199,7 @@ class VllmWorker(PatchedWorker[VllmConfig, VllmHandler]):
     @property
     @override
     def model_path(self) -> str:
-        return self.config.engine_args.model
+        return str(self.config.engine_args.model)
 
     @override
     def post_processes(self) -> bool:
@@ -303,12 +232,12 @@ class VllmWorker(PatchedWorker[VllmConfig, VllmHandler]):
         return LoadedModel(tokenizer, parsers, arguments)
 
     @override
-    def find_vocabulary_size(self, handler: VllmHandler) -> int | None:
-        return handler.engine_client.model_config.get_vocab_size()
+    def find_vocabulary_size(self, handler: DecodeWorkerHandler) -> int | None:
+        return int(handler.engine_client.model_config.get_vocab_size())
 
     @override
     def run(
-        self, call: GenerateCall[VllmHandler]
+        self, call: GenerateCall[DecodeWorkerHandler]
     ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
         engine = call.handler.engine_client
         groups = seams.GROUPS not in self.off
@@ -320,7 +249,7 @@ class VllmWorker(PatchedWorker[VllmConfig, VllmHandler]):
 class VllmRequestHandle(EngineRequestHandle):
     """One request in vLLM's engine. groups: its tokens may be sent in groups."""
 
-    def __init__(self, engine: VllmEngine, request_id: str, n: int, *, groups: bool = True) -> None:
+    def __init__(self, engine: AsyncLLM, request_id: str, n: int, *, groups: bool = True) -> None:
         self._engine = engine
         self._request_id = request_id
         self._n = n

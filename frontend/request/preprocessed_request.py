@@ -24,16 +24,6 @@ from ...tokenization.prompt_encoder import describe_longest
 from .chat_request import ChatRequest, StreamOptions
 
 
-class RequestedSampling(msgspec.Struct, frozen=True):
-    """The parameters that post-processing needs, by the names of `vllm.SamplingParams`."""
-
-    n: int
-    stop: list[str] | None
-    min_tokens: int
-    include_stop_str_in_output: bool
-    spaces_between_special_tokens: bool
-
-
 class StopConditions(msgspec.Struct):
     """The limits of a preprocessed request, in tokens, and its stop strings and stop tokens.
 
@@ -64,17 +54,6 @@ class SamplingOptions(msgspec.Struct, kw_only=True):
     top_k: int | None
     min_p: float | None
     guided_decoding: JsonObject | UnsetType = UNSET
-
-
-def read_sampling(request: ChatRequest) -> RequestedSampling:
-    """Return the sampling that a request asks for."""
-    return RequestedSampling(
-        n=request.n or 1,
-        stop=request.stop_strings,
-        min_tokens=request.min_tokens or 0,
-        include_stop_str_in_output=bool(request.include_stop_str_in_output),
-        spaces_between_special_tokens=request.spaces_between_special_tokens is not False,
-    )
 
 
 def build_stop_conditions(
@@ -256,32 +235,33 @@ def to_json_object(request: PreprocessedRequest) -> JsonObject:
 def build_postprocess_params(
     request_id: str,
     request: ChatRequest,
-    sampling: RequestedSampling,
     prompt_length: int,
     parser: ParserRequest,
+    *,
+    spaces: bool | None = None,
 ) -> PostprocessParams:
     """Return the parameters of one request.
 
     request_id: the response's id without its prefix. prompt_length: in tokens.
+    spaces: between special tokens, as the engine's parsers want them; None for as the client does.
     """
     stream = bool(request.stream)
     options = request.stream_options or StreamOptions()
+    if spaces is None:
+        spaces = request.spaces_between_special_tokens is not False
     return PostprocessParams(
         response_id=f"chatcmpl-{request_id}",
         created=int(time.time()),
         model=request.model,
         prompt_length=prompt_length,
-        n=sampling.n,
+        n=request.n or 1,
         stream=stream,
         include_usage=not stream or bool(options.include_usage),
         continuous_usage_stats=stream and bool(options.continuous_usage_stats),
-        stop=list(sampling.stop or ()),
-        include_stop_str_in_output=sampling.include_stop_str_in_output,
-        min_tokens=sampling.min_tokens,
-        # The client's choice about special tokens, which parsers may override in `sampling`.
-        detokenizer=DetokenizerOptions(
-            request.skip_special_tokens is not False, bool(sampling.spaces_between_special_tokens)
-        ),
+        stop=request.stop_strings,
+        include_stop_str_in_output=bool(request.include_stop_str_in_output),
+        min_tokens=request.min_tokens or 0,
+        detokenizer=DetokenizerOptions(request.skip_special_tokens is not False, spaces),
         logprobs=request.top_logprobs_count,
         return_token_ids=_wants_token_ids(request),
         return_tokens_as_token_ids=bool(request.return_tokens_as_token_ids),

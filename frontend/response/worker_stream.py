@@ -208,12 +208,13 @@ class StreamReader:
     def _read_item(
         self, item: AnnotatedItem | JsonObject
     ) -> tuple[Chunk, PostprocessedChunk] | None:
-        """Return the chunk in an item of Dynamo's stream; None for a comment."""
-        output = find_output(item)
-        return None if output is None else self._read_data(output)
+        """Return the chunk in an item of Dynamo's stream; None for a comment.
 
-    def _read_data(self, output: JsonObject) -> tuple[Chunk, PostprocessedChunk]:
-        """Return the chunk in an engine output. Raises `WorkerError`."""
+        Raises `WorkerError`.
+        """
+        output = find_output(item)
+        if output is None:
+            return None
         if (failure := engine_error(output)) is not None:
             raise WorkerError(failure, retryable=False)
         try:

@@ -16,7 +16,7 @@ from backedge.base.flags import (
     parse_megabytes,
     read_variable,
 )
-from backedge.frontend import main as frontend
+from backedge.frontend import flags as frontend
 from backedge.frontend.turns import flags as turn_flags
 from backedge.offline.command import command as offline
 from backedge.recording import flags as record_flags

@@ -38,7 +38,6 @@ def seam(*uses, feature=""):
         *uses,
         why="there is no hook",
         without="nothing works",
-        used_in=["worker/flags.py:add_flags"],
         feature=feature,
     )
 

@@ -121,7 +121,7 @@ def test_every_command_is_tried() -> None:
 
 # What writes to a stream without base/terminal.py, and why.
 WRITERS = {
-    "frontend/main.py": "the help of our own flags",
+    "frontend/flags.py": "the help of our own flags",
     "worker/pool/fork_server_main.py": "errors of the system, in a process without our modules",
 }
 PACKAGES = ("base", "cli", "frontend", "offline", "recording", "testing", "worker", "engines")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from backedge.frontend import main as frontend_main
+from backedge.frontend.flags import parse_flags
 from backedge.parsers.parser_lookup import reasoning_format, tool_format
 from backedge.worker import flags
 from backedge.worker.llm_engine import read_flags
@@ -48,7 +48,7 @@ def test_the_frontends_flags_are_flags(folder: Path, monkeypatch: Any) -> None:
         assert words[:3] == ["python3", "-m", "backedge.frontend"]
         parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
         FrontendArgGroup().add_arguments(parser)
-        parsed = parser.parse_args(frontend_main.parse_flags(words[3:]).other_arguments)
+        parsed = parser.parse_args(parse_flags(words[3:]).other_arguments)
         assert parsed.migration_limit > 0
 
 

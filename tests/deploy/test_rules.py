@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from backedge.frontend.metrics import FrontendMetrics
+from backedge.frontend.metrics import FrontendMetrics, LocalParsing
+from backedge.frontend.turns.turn_store import TurnStore
 from backedge.tokenization.prompt_encoder import PromptCache
 from backedge.worker.metrics import WorkerMetrics
 from prometheus_client import CollectorRegistry
@@ -28,7 +29,7 @@ def list_names() -> set[str]:
     """Return the names of all samples of ours."""
     registry = CollectorRegistry()
     registry.register(WorkerMetrics())
-    registry.register(FrontendMetrics(PromptCache(1)))
+    registry.register(FrontendMetrics(PromptCache(1), None, TurnStore(0), LocalParsing()))
     return {sample.name for family in registry.collect() for sample in family.samples}
 
 

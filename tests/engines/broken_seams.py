@@ -37,7 +37,6 @@ class Row(NamedTuple):
             self.use,
             why=seam.why,
             without=seam.without,
-            used_in=seam.used_in,
             feature=seam.feature,
         )
 

@@ -17,6 +17,7 @@ from backedge.postprocess.messages import KEY, PostprocessParams, read
 from backedge.recording.flags import RecordSettings
 from backedge.recording.recorder import Recorder
 from backedge.recording.recording import RecordedModel
+from backedge.recording.redaction import Redactor
 from backedge.recording.writer import RecordingWriter
 from backedge.tokenization.detokenizer import read_vocabulary
 from dynamo.llm.exceptions import InvalidArgument, Unknown, WorkerUnavailable
@@ -69,7 +70,11 @@ def test_a_frontend_that_records_draws_for_its_workers(tmp_path):
     served = model(Engine(OUTPUTS))
     writer = RecordingWriter(settings, "frontend")
     served.recorder = Recorder(
-        settings, writer, "frontend", RecordedModel(path="m"), served.make_redactor
+        settings,
+        writer,
+        "frontend",
+        RecordedModel(path="m"),
+        lambda: Redactor(tiny_detokenizers()),
     )
 
     async def draws():

@@ -14,6 +14,7 @@ from backedge.frontend.factory import (
     find_user_engine,
     refuse_requests,
 )
+from backedge.frontend.flags import FrontendFlags
 from backedge.frontend.teardown import RunningRequests
 from backedge.postprocess.messages import KEY, WorkerCard, encode
 from backedge.tokenization import tokenizer_selection as backends
@@ -57,7 +58,10 @@ def build(entry, *, selection=None, allowed=()):
     """Return what answers the requests of a model whose workers put `entry` on its card."""
     runtime_data = {KEY: encode(CAPABILITY), TOKENIZER_KEY: entry}
     flags = argparse.Namespace(tool_call_parser=None, reasoning_parser=None, chat_template=None)
-    made = EngineFactory(CONFIG, flags, selection, allowed_modules=allowed)
+    ours = FrontendFlags(
+        selection or TokenizerSelection(), "auto", [], allowed_modules=tuple(allowed)
+    )
+    made = EngineFactory(CONFIG, flags, ours)
     engine: Any = None
     card = Card({"runtime_data": runtime_data})
     deployment = Deployment(Instance(), card, engine, CONFIG, flags)
@@ -87,7 +91,8 @@ def test_a_model_that_is_not_served_says_why(caplog):
     engine: Any = None
 
     async def build_engine():
-        return await EngineFactory(CONFIG, flags).chat_engine_factory(Instance(), card, engine)
+        factory = EngineFactory(CONFIG, flags, FrontendFlags(TokenizerSelection(), "auto", []))
+        return await factory.chat_engine_factory(Instance(), card, engine)
 
     assert asyncio.run(build_engine()), "Dynamo lists the model"
     assert "model tiny is not served: tokenizer back end 'of tomorrow'" in caplog.text

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from backedge.base.errors import SetupError
+from backedge.frontend import flags as frontend_flags
 from backedge.frontend import main
 from backedge.frontend.handover import PROCESSING
 from backedge.recording.flags import RecordSettings
@@ -49,7 +50,7 @@ FLAGS = [
 @pytest.mark.parametrize(("arguments", "engines", "backend", "processor", "left"), FLAGS)
 def test_what_is_asked_of_a_frontend(installed, arguments, engines, backend, processor, left):
     installed(engines)
-    flags = main.parse_flags(arguments)
+    flags = frontend_flags.parse_flags(arguments)
     assert (flags.tokenizer.backend, flags.chat_processor, flags.other_arguments) == (
         backend,
         processor,
@@ -69,7 +70,7 @@ def test_what_is_asked_of_a_frontend(installed, arguments, engines, backend, pro
 def test_flags_that_contradict_each_other_end_the_process(installed, arguments):
     installed("vllm")
     with pytest.raises(SystemExit, match="--"):
-        main.parse_flags(arguments)
+        frontend_flags.parse_flags(arguments)
 
 
 @pytest.mark.usefixtures("collector")
@@ -79,15 +80,15 @@ def test_flags_that_contradict_each_other_end_the_process(installed, arguments):
 )
 def test_the_cache_of_prompts_has_the_size_of_its_flag(installed, arguments, size):
     installed("")
-    flags = main.parse_flags([*arguments, "--x"])
+    flags = frontend_flags.parse_flags([*arguments, "--x"])
     assert flags.other_arguments == ["--x"]
-    factory: Any = main.build_engine_factory(config(), model_flags(), frontend_flags=flags)
+    factory: Any = main.build_engine_factory(config(), model_flags(), flags)
     assert factory.prompt_cache.capacity == size * 2**20
 
 
 def test_help_begins_with_the_flags_of_this_frontend(installed, capsys):
     installed("")
-    assert main.parse_flags(["--help"]).other_arguments == ["--help"]
+    assert frontend_flags.parse_flags(["--help"]).other_arguments == ["--help"]
     shown = capsys.readouterr().out
     for name in "tokenizer-backend allow-tokenizer-module keep-turns postprocess-parsers".split():
         assert f"\n  --{name} " in shown
@@ -99,7 +100,7 @@ def test_flags_may_be_variables(installed, monkeypatch):
     monkeypatch.setenv("BACKEDGE_ALLOW_TOKENIZER_MODULE", "one,two")
     monkeypatch.setenv("BACKEDGE_POSTPROCESS_PARSERS", "linear")
     monkeypatch.setenv("BACKEDGE_KEEP_TURNS", "exact")
-    flags = main.parse_flags(["--allow-tokenizer-module", "three"])
+    flags = frontend_flags.parse_flags(["--allow-tokenizer-module", "three"])
     assert flags.allowed_modules == ("one", "two", "three")
     assert flags.turns is not None
     assert (flags.parsers, flags.turns.mode) == ("linear", "exact")
@@ -107,17 +108,17 @@ def test_flags_may_be_variables(installed, monkeypatch):
 
 def test_recording_is_as_its_flags_say(installed):
     installed("")
-    flags = main.parse_flags(["--postprocess-record", "d:0.1", "--x"])
+    flags = frontend_flags.parse_flags(["--postprocess-record", "d:0.1", "--x"])
     assert flags.other_arguments == ["--x"]
     assert flags.record == RecordSettings(folder="d", sample=0.1)
-    assert main.parse_flags(["--postprocess-record-content", "on"]).record is None
+    assert frontend_flags.parse_flags(["--postprocess-record-content", "on"]).record is None
 
 
 @pytest.mark.parametrize("size", ["-1", "1.5", "many"])
 def test_a_size_that_is_none_ends_the_process(installed, capsys, size):
     installed("")
     with pytest.raises(SystemExit):
-        main.parse_flags(["--prompt-cache-mb", size])
+        frontend_flags.parse_flags(["--prompt-cache-mb", size])
     assert f"--prompt-cache-mb: '{size}' is not a number of MB" in capsys.readouterr().err
 
 
@@ -154,10 +155,8 @@ def test_the_factory_has_our_defaults_of_dynamos_variables(monkeypatch):
     monkeypatch.setenv(kept, "7")
     monkeypatch.setenv(default, "")  # so that it is as before after the test
     monkeypatch.delenv(default)
-    flags = model_flags()
-    frontend_flags = main.FrontendFlags(TokenizerSelection(), "linear", [])
-    assert main.build_engine_factory(config(), flags, frontend_flags=frontend_flags)
-    assert flags.postprocess_parsers == "linear"
+    ours = frontend_flags.FrontendFlags(TokenizerSelection(), "linear", [])
+    assert main.build_engine_factory(config(), model_flags(), ours)
     assert (os.environ[kept], os.environ[default]) == ("7", main.ENVIRONMENT[default])
 
 
@@ -170,13 +169,12 @@ UNSERVED = [
 ]
 
 
-@pytest.mark.usefixtures("collector")
 @pytest.mark.parametrize(("flags", "fields", "text"), UNSERVED)
-def test_what_cannot_be_served_ends_the_process(flags, fields, text):
-    frontend_flags = main.FrontendFlags(TokenizerSelection(), "auto", [], **flags)
-    given = SimpleNamespace(**vars(config()) | fields)
-    with pytest.raises(SystemExit, match=text):
-        main.build_engine_factory(given, model_flags(), frontend_flags=frontend_flags)
+def test_what_cannot_be_served_is_refused(flags, fields, text):
+    ours = frontend_flags.FrontendFlags(TokenizerSelection(), "auto", [], **flags)
+    given: Any = SimpleNamespace(**vars(config()) | fields)
+    with pytest.raises(SetupError, match=text):
+        main.check_start(given, model_flags(), ours)
 
 
 # flags of models, back end, the engines that are installed
@@ -206,13 +204,11 @@ def test_parsers_and_templates_that_exist_are_accepted(installed, fields, backen
     main.check_model_flags(model_flags(**fields), backend)
 
 
-@pytest.mark.usefixtures("collector")
 @pytest.mark.parametrize(("fields", "backend", "engines", "text"), REFUSED)
 def test_what_no_model_could_be_served_with_is_refused(installed, fields, backend, engines, text):
     installed(engines)
-    flags = main.FrontendFlags(TokenizerSelection(backend), None, [])
-    with pytest.raises(SystemExit, match=text):
-        main.build_engine_factory(config(), model_flags(**fields), frontend_flags=flags)
+    with pytest.raises(SetupError, match=text):
+        main.check_model_flags(model_flags(**fields), backend)
 
 
 def test_a_template_that_is_no_jinja_is_refused(installed, tmp_path):
@@ -242,7 +238,7 @@ def test_a_taken_port_ends_the_process(host):
 
 
 def test_flags_are_checked_once_dynamo_has_parsed_them():
-    flags = main.FrontendFlags(TokenizerSelection("huggingface"), "auto", [])
+    flags = frontend_flags.FrontendFlags(TokenizerSelection("huggingface"), "auto", [])
 
     def parse(fields, **configured):
         parsed = (config(**configured), None, model_flags(**fields))
@@ -253,17 +249,6 @@ def test_flags_are_checked_once_dynamo_has_parsed_them():
         parse({"tool_call_parser": "hemes"})
     with pytest.raises(SystemExit, match=r"--http-host 192\.0\.2\.1: Cannot assign"):
         parse({}, http_host="192.0.2.1", http_port=8000)
-
-
-def test_the_runtime_that_dynamo_makes_is_kept():
-    def make(*args: Any, **kwargs: Any) -> Any:
-        return args, kwargs
-
-    recorded = main.RecordedRuntime(make)
-    assert recorded.runtime is None
-    made: Any = recorded.create(1, event_plane="zmq")
-    assert made == ((1,), {"event_plane": "zmq"})
-    assert recorded.runtime is made
 
 
 def test_a_frontends_threads_change_often(monkeypatch):

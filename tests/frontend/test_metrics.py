@@ -8,6 +8,7 @@ from typing import Any
 
 from backedge.base.errors import ParserFailedError
 from backedge.frontend.metrics import FrontendMetrics, LocalParsing
+from backedge.frontend.turns.turn_store import TurnStore
 from backedge.tokenization.prompt_encoder import PromptCache
 from backedge.worker.pool.supervisor import PoolStats
 
@@ -28,7 +29,7 @@ def test_dynamo_gets_what_the_cache_has_done() -> None:
     )
     endpoint: Any = SimpleNamespace(metrics=metrics)
     cache = PromptCache(50_000)
-    FrontendMetrics(cache).expose(endpoint)
+    FrontendMetrics(cache, None, TurnStore(0), LocalParsing()).expose(endpoint)
     [callback] = callbacks
     assert set(samples(callback()).values()) == {0.0, 50_000.0}
     cache.add(1, ["text"], [[1, 2]])

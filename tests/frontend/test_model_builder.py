@@ -1,13 +1,14 @@
 """The settings that every tokenizer back end has of its model."""
 
 import argparse
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from backedge.base.errors import SetupError, UnknownParserError
+from backedge.frontend import parser_names
 from backedge.frontend.chat_model import Deployment
 from backedge.frontend.model_builder import ChatModelBuilder
-from backedge.frontend.parser_names import InstalledParsers
 from backedge.frontend.prompt_queue import PromptQueue
 from backedge.parsers.base import ParserNames
 from backedge.postprocess.messages import WorkerCard
@@ -68,9 +69,14 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("flags", "installed", "native"), KINDS)
-def test_the_flag_chooses_between_linear_parsers_and_an_engines(flags, installed, native):
-    here = InstalledParsers(lambda names, known: None, lambda: ["of_its_own"], list)
-    parsers = builder(**flags).usable_parsers(here if installed else None)
+def test_the_flag_chooses_between_linear_parsers_and_an_engines(
+    monkeypatch, flags, installed, native
+):
+    here = SimpleNamespace(check_names=lambda names, known: None)
+    monkeypatch.setattr(parser_names, "load_native_parsers", lambda engine: here)
+    built = builder(**flags)
+    monkeypatch.setattr(built, "native", "vllm" if installed else None)
+    parsers = built.usable_parsers()
     assert parsers.names == ParserNames(flags["tool_call_parser"])
     assert parsers.native is native
 

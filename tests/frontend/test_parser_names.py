@@ -11,7 +11,6 @@ from backedge.engines.dynamo.types import RuntimeConfig
 from backedge.frontend import parser_names
 from backedge.frontend.parser_names import (
     FrontendParsers,
-    InstalledParsers,
     find_described,
     read_configured_parsers,
     read_worker_card,
@@ -71,9 +70,17 @@ def check_native(names, also_known):
         raise UnknownParserError("--tool-call-parser", names.tool_call, also_known)
 
 
-INSTALLED = InstalledParsers(
-    check_native, lambda: ["hermes", "of_its_own"], lambda: ["qwen3", "of_tomorrow"]
-)
+@pytest.fixture
+def vllm(monkeypatch):
+    """An engine's own parsers are installed."""
+    known = {"--tool-call-parser": ["hermes", "of_its_own"]}
+    module = SimpleNamespace(
+        check_names=check_native,
+        known_names=lambda flag: known.get(flag, ["qwen3", "of_tomorrow"]),
+    )
+    monkeypatch.setattr(parser_names, "load_native_parsers", lambda engine: module)
+
+
 OF_A_WORKER = {"runtime_data": {KEY: encode(CAPABILITY)}}
 # flags, card, kind, parsers
 WITH_AN_ENGINE = [
@@ -100,14 +107,16 @@ WITH_AN_ENGINE = [
 ]
 
 
+@pytest.mark.usefixtures("vllm")
 @pytest.mark.parametrize(("given", "card", "kind", "names"), WITH_AN_ENGINE)
 def test_the_parsers_of_a_model_where_an_engines_are_there(given, card, kind, names):
-    assert select_parsers(configure(given, card), kind, INSTALLED) == names
+    assert select_parsers(configure(given, card), kind, "vllm") == names
 
 
+@pytest.mark.usefixtures("vllm")
 def test_a_name_that_nobody_has_is_refused_with_ours_among_the_known():
     with pytest.raises(UnknownParserError, match="qwen3_coder"):
-        select_parsers(configure(flags("nonsense"), {}), "auto", INSTALLED)
+        select_parsers(configure(flags("nonsense"), {}), "auto", "vllm")
 
 
 def native(known: str) -> SimpleNamespace:
@@ -156,10 +165,11 @@ def test_what_is_in_a_models_files_is_known_with_the_model(name: str) -> None:
 DESCRIBED = name_description({"fields": {"thinking": {"open_pattern": r"<\w+>", "close": "<end>"}}})
 
 
-@pytest.mark.parametrize("installed", [None, INSTALLED])
-def test_a_description_without_a_table_is_read_in_a_pool(installed):
+@pytest.mark.usefixtures("vllm")
+@pytest.mark.parametrize("engine", [None, "vllm"])
+def test_a_description_without_a_table_is_read_in_a_pool(engine):
     configured = configure(flags(None, DESCRIBED), {})
     assert find_described(configured, "auto") == DESCRIBED
-    assert select_parsers(configured, "auto", installed) == FrontendParsers(ParserNames())
+    assert select_parsers(configured, "auto", engine) == FrontendParsers(ParserNames())
     with pytest.raises(SetupError, match="'thinking'"):
         find_described(configured, "linear")

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from backedge.frontend.factory import FrontendRecording
+from backedge.frontend.factory import EngineFactory
+from backedge.frontend.flags import FrontendFlags
 from backedge.frontend.response.worker_stream import StreamReader, WorkerError
 from backedge.parsers.base import ParserNames
 from backedge.postprocess import Postprocessor
@@ -21,7 +22,9 @@ from backedge.recording.recording import RecordedModel, Recording
 from backedge.recording.recording_file import read_recordings
 from backedge.recording.redaction import Redactor
 from backedge.recording.writer import RecordingWriter
+from backedge.tokenization.tokenizer_selection import TokenizerSelection
 
+from tests.engines.frontends.all_edges import CONFIG
 from tests.frontend.doubles import Context, Engine
 from tests.frontend.response.test_worker_stream import TEXT, everything, nothing, outputs
 from tests.support import encode, params, tiny_detokenizers
@@ -101,22 +104,19 @@ def test_a_worker_that_fails(tmp_path: Path) -> None:
 
 
 def test_the_models_are_told_apart(tmp_path: Path) -> None:
-    recording = FrontendRecording(RecordSettings(folder=str(tmp_path)))
-    model = SimpleNamespace(
-        path="m", recorder=None, make_redactor=lambda: Redactor(tiny_detokenizers())
-    )
-    builder = SimpleNamespace(
+    record = RecordSettings(folder=str(tmp_path))
+    ours = FrontendFlags(TokenizerSelection(), "auto", [], record=record)
+    factory = EngineFactory(CONFIG, argparse.Namespace(), ours)
+    builder: Any = SimpleNamespace(
+        path="m",
         worker_card=WorkerCard(engine="vllm", engine_version="0.31.0"),
         configured=SimpleNamespace(names=ParserNames("hermes", "qwen3")),
-        flags=argparse.Namespace(postprocess_parsers="linear"),
+        kind="linear",
     )
-    recording.record(cast("Any", model), cast("Any", builder))
-    found = cast("Any", model.recorder).model
+    blocks: Any = SimpleNamespace(local_factories=lambda: (tiny_detokenizers(), None))
+    found = cast("Any", factory.build_recorder(builder, blocks)).model
     assert (found.path, found.engine, found.kind) == ("m", "vllm", "linear")
     assert found.parsers == ParserNames("hermes", "qwen3")
-    plain = SimpleNamespace(
-        worker_card=None, configured=builder.configured, flags=argparse.Namespace()
-    )
-    recording.record(cast("Any", model), cast("Any", plain))
-    found = cast("Any", model.recorder).model
-    assert (found.engine, found.kind) == ("", "auto")
+    builder.worker_card = None
+    found = cast("Any", factory.build_recorder(builder, blocks)).model
+    assert found.engine == ""

@@ -80,7 +80,6 @@ def test_flags_that_nothing_would_see_are_refused(
         read("argparse:ArgumentParser.parse_args"),
         why="",
         without="nothing is seen",
-        used_in=[],
     )
     broken = msgspec.structs.replace(engine, seams={"flags": [gone]})
     assert not broken.sees_flags(["--model", "m"])

@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from backedge.frontend.metrics import FrontendMetrics
-from backedge.frontend.turns.turn_store import REASONS
+from backedge.frontend.metrics import FrontendMetrics, LocalParsing
+from backedge.frontend.turns.turn_store import REASONS, TurnStore
 from backedge.parsers.events import Malformation
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
@@ -452,7 +452,7 @@ LABELS = {
 def families():
     registry = CollectorRegistry()
     registry.register(WorkerMetrics())
-    registry.register(FrontendMetrics(PromptCache()))
+    registry.register(FrontendMetrics(PromptCache(), None, TurnStore(0), LocalParsing()))
     return list(registry.collect())
 
 

@@ -54,9 +54,7 @@ def test_every_seam_of_an_engine_is_a_row() -> None:
     [("", "error", "does not hold: "), ("groups", "warning", "groups is off: ")],
 )
 def test_a_seam_that_does_not_hold(feature, severity, part, monkeypatch) -> None:
-    broken = Seam(
-        replaced(MONITOR, "*, gone"), why="", without="nothing ends", used_in=[], feature=feature
-    )
+    broken = Seam(replaced(MONITOR, "*, gone"), why="", without="nothing ends", feature=feature)
     monkeypatch.setattr(trtllm, "SEAMS", {"worker": [broken]})
     *_, finding = check_engine("trtllm")
     assert finding.severity == severity

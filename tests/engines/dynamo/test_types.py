@@ -22,6 +22,7 @@ def members(protocol):
         (dynamo_types.ModelCard, ModelDeploymentCard),
         (dynamo_types.ModelType, ModelType),
         (dynamo_types.Context, Context),
+        (dynamo_types.ModelRuntimeConfig, ModelRuntimeConfig),
     ],
 )
 def test_methods_are_there(protocol, of_dynamo):

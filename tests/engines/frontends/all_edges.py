@@ -61,9 +61,10 @@ async def load(
     """Return the model of `card` behind this back end's edge. engine: None: nothing is sent."""
     worker_card = read_worker_card(read_runtime_config(card))
     deployment = Deployment(Instance(), card, engine, CONFIG, flags)
-    return await load_builder(backend)(
+    builder = load_builder(backend)(
         deployment, prompt_queue, CHOICES[backend], worker_card, prompt_cache
-    ).build()
+    )
+    return ChatModel(deployment, *await builder.build())
 
 
 def prepared(loop: asyncio.AbstractEventLoop, model: ChatModel, fields: dict[str, Any]) -> Prepared:

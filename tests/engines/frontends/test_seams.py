@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import functools
 import gc
 import importlib
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 from backedge.base.engines import has_engine, load_engine_module
 from backedge.frontend import main
 from backedge.frontend.factory import EngineFactory
+from backedge.frontend.flags import FrontendFlags
 from backedge.frontend.model_builder import TABLES, load_builder
 from backedge.tokenization.tokenizer_selection import Backend, TokenizerSelection
 
@@ -56,17 +56,12 @@ def test_a_dynamo_that_does_not_fit_ends_the_process(
     if not is_checked(row.use, how):
         return
     how(row.use, monkeypatch)
-    config: Any = CONFIG
-    frontend_flags = main.FrontendFlags(TokenizerSelection(), "linear", [])
-    build = functools.partial(
-        main.build_engine_factory, config, FLAGS, frontend_flags=frontend_flags
-    )
     if row.seam.feature:
-        assert build()
+        assert main.check_dynamo() == {row.seam.feature}
         assert f"{row.seam.feature} is off: {row.use.module}" in caplog.text
         return
     with pytest.raises(SystemExit, match=r"without which .* \(found ai-dynamo 1") as ended:
-        build()
+        main.check_dynamo()
     assert "\n" not in str(ended.value)
 
 
@@ -75,7 +70,9 @@ def discover(backend: Backend) -> None:
 
     async def run() -> None:
         engine: Any = None
-        factory = EngineFactory(CONFIG, FLAGS, TokenizerSelection(backend))
+        factory = EngineFactory(
+            CONFIG, FLAGS, FrontendFlags(TokenizerSelection(backend), "auto", [])
+        )
         assert await factory.chat_engine_factory(Instance(), Card(), engine)
 
     asyncio.run(run())

@@ -19,7 +19,6 @@ from backedge.engines.vllm.frontend import (
 from backedge.frontend.http_errors import HIDDEN
 from backedge.frontend.prompt_preprocessor import ShortPrompts
 from backedge.frontend.request.chat_request import decode_chat_request
-from backedge.frontend.request.preprocessed_request import read_sampling
 from backedge.guided.call_policy import CallPolicy
 from backedge.postprocess.messages import KEY
 from dynamo.llm.exceptions import DynamoException, HttpError
@@ -74,7 +73,7 @@ def test_dynamos_request_tells_how_the_answer_is_parsed(made, json_calls, kwargs
     request = chat_request(tools=[TOOL], tool_choice="required", chat_template_args={"a": 1})
     preprocessed = {"token_ids": [1, 2], **made}
     prepared = build_prepared(
-        request, VllmPreprocessed("1", preprocessed, 2, read_sampling(request), False), NO_POLICY
+        request, VllmPreprocessed("1", preprocessed, 2, True, False), NO_POLICY
     )
     assert prepared.preprocessed is preprocessed
     assert prepared.params.prompt_length == 2

@@ -4,7 +4,6 @@ import pytest
 from backedge.frontend.request.preprocessed_request import (
     build_parser_request,
     build_postprocess_params,
-    read_sampling,
 )
 
 from tests.frontend.chat_requests import NAMED, TOOL, chat_request, preprocessed
@@ -14,7 +13,7 @@ def build(kwargs=None, **fields):
     request = chat_request(**fields)
     guided = preprocessed(fields)["sampling_options"].get("guided_decoding")
     parser = build_parser_request(request, guided, kwargs, include_reasoning=True)
-    return build_postprocess_params("1", request, read_sampling(request), 3, parser)
+    return build_postprocess_params("1", request, 3, parser)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 from backedge.base.errors import RequestError
-from backedge.frontend.request.preprocessed_request import build_sampling_options, read_sampling
+from backedge.frontend.request.preprocessed_request import build_sampling_options
 from backedge.tokenization.model_files import GenerationConfig
 
 from tests.frontend.chat_requests import chat_request, preprocessed
@@ -66,11 +66,3 @@ def test_the_thinking_budget_of_nvext_counts_where_no_other_is_set():
     for fields, budget in (({}, 4), ({"thinking_token_budget": 9}, 9)):
         made = preprocessed({"nvext": nvext, **fields})
         assert made["stop_conditions"]["max_thinking_tokens"] == budget
-
-
-@pytest.mark.parametrize(("stop", "stops"), [(None, []), ("a", ["a"]), (["a", "b"], ["a", "b"])])
-def test_what_post_processing_has_to_know(stop, stops):
-    sampling = read_sampling(chat_request(stop=stop, n=2, include_stop_str_in_output=True))
-    assert (sampling.n, sampling.stop, sampling.min_tokens) == (2, stops, 0)
-    assert sampling.include_stop_str_in_output
-    assert sampling.spaces_between_special_tokens

@@ -71,10 +71,10 @@ class Agent:
         queue = PromptQueue(threads=1)
         factories = tiny_detokenizers(), tiny_parsers()
         preprocessor = PromptPreprocessor(prompts, FILES, queue, context_length)
-        self.model = ChatModel(deployment(self.engine), preprocessor, lambda: factories)
         self.store = TurnStore(capacity)
-        self.model.turns = TurnKeeper(
-            settings, self.store, queue, lambda: factories, shared, context_length
+        keeper = TurnKeeper(settings, self.store, queue, lambda: factories, shared, context_length)
+        self.model = ChatModel(
+            deployment(self.engine), preprocessor, lambda: factories, turns=keeper
         )
 
     @property

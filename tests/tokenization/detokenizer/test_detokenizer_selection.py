@@ -5,11 +5,7 @@ from typing import Any
 
 import pytest
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
-from backedge.tokenization.detokenizer.offsets import (
-    OffsetDetokenizers,
-    StreamDetokenizer,
-    StreamDetokenizers,
-)
+from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers
 from backedge.tokenization.detokenizer.sentencepiece import PieceRules
 from backedge.tokenization.detokenizer.tables import ByteLevelDetokenizers
 from tokenizers import Tokenizer, decoders, models
@@ -19,7 +15,6 @@ from benchmarks.tokenizer_kinds import DecodeOnly, llama, wordpiece
 from tests.support import encode, tiny_tokenizer
 
 TABLE = "a table of SentencePiece pieces would not give"
-STREAM = "tokenizers' DecodeStream would not give"
 OFFSETS = "offsets into decode(), the last choice, does not always give"
 
 
@@ -35,12 +30,7 @@ def wrong(self: Any, *_: Any) -> str:
     ("broken", "expected", "logged"),
     [
         ([], None, []),
-        ([(PieceRules, "decode")], StreamDetokenizers, [TABLE]),
-        (
-            [(PieceRules, "decode"), (StreamDetokenizer, "feed")],
-            OffsetDetokenizers,
-            [TABLE, STREAM],
-        ),
+        ([(PieceRules, "decode")], OffsetDetokenizers, [TABLE]),
     ],
 )
 def test_a_candidate_that_differs_is_replaced_by_the_next(
@@ -90,9 +80,9 @@ def test_a_tokenizer_without_a_vocabulary_cannot_be_checked(caplog):
     assert not caplog.messages
 
 
-def test_a_tokenizer_without_a_decoder_goes_by_stream():
+def test_a_tokenizer_without_a_decoder_goes_by_offsets():
     tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
-    assert type(detokenizers(tokenizer)) is StreamDetokenizers
+    assert type(detokenizers(tokenizer)) is OffsetDetokenizers
     assert read_text(tokenizer, [0, 1, 0]) == "a b a"
 
 
