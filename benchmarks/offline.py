@@ -199,13 +199,8 @@ def build_row(
 
 def run(name: str, settings: Settings) -> list[Row]:
     """Return the rows of one engine."""
-    config = ModelLoadConfig.from_mapping(
-        {
-            "model": settings.model,
-            "backend": name,
-            "dtype": "float32",
-            "engine_args": ARGUMENTS[name],
-        }
+    config = ModelLoadConfig(
+        model=settings.model, backend=name, dtype="float32", engine_args=ARGUMENTS[name]
     )
     with GenerationEngine(config) as engine:
         engine.load()

@@ -74,10 +74,7 @@ ROWS = rows()
 
 @pytest.fixture(scope="module")
 def preparations() -> dict[str, Preparation]:
-    configs = {
-        name: ModelLoadConfig.from_mapping({"model": TINY_MODEL, "backend": name})
-        for name in BACKENDS
-    }
+    configs = {name: ModelLoadConfig(model=TINY_MODEL, backend=name) for name in BACKENDS}
     return {name: Preparation(backend_class(name)(config)) for name, config in configs.items()}
 
 

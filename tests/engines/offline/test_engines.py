@@ -226,9 +226,7 @@ def test_what_holds_an_answer(
 def test_a_row_s_adapter(monkeypatch: pytest.MonkeyPatch, name: str, tmp_path: Path) -> None:
     _, scripted = start(monkeypatch, name)
     (tmp_path / "adapter_config.json").write_text('{"r": 12}')
-    config = ModelLoadConfig.from_mapping(
-        {"model": TINY_MODEL, "backend": name, "lora": {"own": tmp_path}}
-    )
+    config = ModelLoadConfig(model=TINY_MODEL, backend=name, lora={"own": tmp_path})
     with GenerationEngine(config) as engine:
         rows = [ask("Hi", lora=lora) for lora in (None, "own", "other")]
         results = engine.generate_text_batch(rows)
@@ -254,9 +252,7 @@ def test_an_adapter_is_checked_before_anything_loads(tmp_path: Path) -> None:
     ):
         with pytest.raises(error, match=part):
             GenerationEngine(
-                ModelLoadConfig.from_mapping(
-                    {"model": TINY_MODEL, "backend": backend, "lora": {"own": tmp_path}}
-                )
+                ModelLoadConfig(model=TINY_MODEL, backend=backend, lora={"own": tmp_path})
             )
 
 
