@@ -268,9 +268,9 @@ def _list_kinds(contract: type) -> list[tuple[str, Any, bool]]:
     return found
 
 
-def _check_fields(contract: object, path: str = "") -> None:
+def _check_fields(contract: Any, path: str = "") -> None:
     """Check each field's type and range. path: before its name in errors."""
-    for name, kind, may_be_none in _list_kinds(type(contract)):
+    for name, kind, may_be_none in _list_kinds(contract.__class__):
         value = getattr(contract, name)
         if value is None and may_be_none:
             continue

@@ -9,11 +9,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
+from tests.support import TRANSCRIPTS
+
 Request = dict[str, Any]
-TRANSCRIPTS = Path(__file__).parent.parent.parent / "examples" / "transcripts"
 TIMEOUT_S = 60.0
 # Between the requests of one client.
 PAUSE_S = 0.05
@@ -23,14 +23,12 @@ LONG = "The quick brown fox jumps over the lazy dog, and the dog does not mind. 
 
 def read_requests(model: str) -> list[Request]:
     """Return a request for each of the example conversations."""
-    requests = []
-    for path in sorted(TRANSCRIPTS.glob("*.jsonl")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            transcript = json.loads(line)
-            kept = ("messages", "tools", "tool_choice", "chat_template_kwargs")
-            request = {name: transcript[name] for name in kept if name in transcript}
-            requests.append({"model": model, "stream": True, **request})
-    return requests
+    kept = ("messages", "tools", "tool_choice", "chat_template_kwargs")
+    return [
+        {"model": model, "stream": True}
+        | {name: transcript[name] for name in kept if name in transcript}
+        for transcript in TRANSCRIPTS.values()
+    ]
 
 
 def vary(requests: list[Request]) -> Iterator[tuple[Request, bool]]:
