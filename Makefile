@@ -7,7 +7,6 @@
 # make test-next-all  runs all end-to-end tests with 1.7
 # make test-slips  prints what becomes of calls that a model wrote with slips, peers beside ours
 # make test-all  runs all cases, and random examples longer
-# make dashboard  draws build/dashboard.png: a fleet under load, watched by a real Prometheus
 # make soak      runs a fleet under faults, for MINUTES (60)
 # make test-stock-parsers  compares all of Dynamo's parsers, a worker's text at any pace with
 #                single tokens; DYN_PARSER_VERSION=2 and PYTHON=.venv-1.7/bin/python for others
@@ -35,7 +34,7 @@ KILLS ?= 10
 BACKENDS ?= hf vllm sglang
 
 .PHONY: run offline test test-more test-all test-next test-next-all seams test-clients test-slips \
-	dashboard soak test-batch-rows test-batch-kills test-batch-beside test-hostile test-stock-parsers lint docs release-check setup
+	soak test-batch-rows test-batch-kills test-batch-beside test-hostile test-stock-parsers lint docs release-check setup
 
 run:
 	@tools/setup $(ENGINE)
@@ -71,9 +70,6 @@ test-clients: setup
 
 test-all:
 	@env WHOLE_MATRICES=1 FUZZ_EXAMPLES=2000 $(MAKE) test test-more
-
-dashboard: setup
-	@$(PYTHON) -m tools.dashboard --out build/dashboard.png
 
 soak: setup
 	@$(PYTHON) -m tests.soak --minutes $(MINUTES)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import msgspec
 from backedge.base.json_types import JsonObject
+from backedge.recording.parser_case import Expected
+from backedge.testing.transcripts import Transcript, read_transcripts
 from tokenizers import Tokenizer
 
 ROOT = Path(__file__).parent.parent
 TINY_MODEL = ROOT / "examples" / "tiny_model"
 TRANSCRIPTS = ROOT / "examples" / "transcripts"
-# kind -> file and id of its transcript
-KINDS = {
-    "content": ("text.jsonl", "count"),
-    "reasoning": ("reasoning.jsonl", "long_reasoning"),
-    "tools": ("tools.jsonl", "long_argument"),
-}
+# kind -> id of its transcript
+KINDS = {"content": "count", "reasoning": "long_reasoning", "tools": "long_argument"}
 
 
 class Texts(msgspec.Struct, frozen=True):
@@ -43,32 +42,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     texts: Texts
 
 
-class ToolCall(msgspec.Struct):
-    """A call that a transcript expects; arguments are JSON text."""
-
-    name: str
-    arguments: str
-
-
-class Expected(msgspec.Struct):
-    """The texts and calls that parsers should find in a transcript's output."""
-
-    reasoning: str | None
-    content: str | None
-    tool_calls: list[ToolCall]
-
-
-class Transcript(msgspec.Struct):
-    """One line of examples/transcripts, with the fields that the benchmarks need."""
-
-    id: str
-    messages: list[JsonObject]
-    output: str
-    expect: Expected
-    tools: list[JsonObject] | None = None
-    chat_template_kwargs: JsonObject | None = None
-
-
 def tokenizer() -> Tokenizer:
     """Return the example model's tokenizer."""
     return Tokenizer.from_file(str(TINY_MODEL / "tokenizer.json"))
@@ -82,7 +55,7 @@ def answer(kind: str, tokens: int = 0) -> Answer:
     call's arguments stay JSON.
     """
     encoder = tokenizer()
-    transcript = _transcript(kind)
+    transcript = transcripts()[KINDS[kind]]
     shape = encoder.encode(transcript.output, add_special_tokens=False)
     part = _stretchable(kind, transcript.expect)
     unit = len(encoder.encode(part, add_special_tokens=False).ids)
@@ -95,9 +68,9 @@ def answer(kind: str, tokens: int = 0) -> Answer:
         kind=kind,
         request={
             **request,
-            **{name: value for name, value in optional.items() if value is not None},
+            **{name: value for name, value in optional.items() if value},
         },
-        question=transcript.messages[-1]["content"],
+        question=transcript.question,
         token_ids=encoder.encode(output, add_special_tokens=False).ids,
         texts=Texts(
             content=_stretched(expect.content or "", part, times),
@@ -109,11 +82,10 @@ def answer(kind: str, tokens: int = 0) -> Answer:
     )
 
 
-def _transcript(kind: str) -> Transcript:
-    file, name = KINDS[kind]
-    lines = (TRANSCRIPTS / file).read_text(encoding="utf-8").splitlines()
-    transcripts = (msgspec.json.decode(line, type=Transcript) for line in lines if line)
-    return next(transcript for transcript in transcripts if transcript.id == name)
+@cache
+def transcripts() -> dict[str, Transcript]:
+    """Return the example transcripts by their ids."""
+    return {transcript.id: transcript for transcript in read_transcripts(TRANSCRIPTS)}
 
 
 def _stretchable(kind: str, expect: Expected) -> str:

@@ -86,6 +86,11 @@ class Response:
             for call in delta.get("tool_calls") or ():
                 self._arguments.append(call["function"].get("arguments") or "")
 
+    @property
+    def texts(self) -> Texts:
+        """The texts so far."""
+        return Texts(*map("".join, (self._content, self._reasoning, self._arguments)))
+
     def problems(self, expected: Answer, max_tokens: int) -> list[str]:
         """Return the differences, other than in white space around texts or inside JSON.
 
@@ -97,7 +102,7 @@ class Response:
                 if self.tokens == max_tokens
                 else [f"{self.tokens} completion tokens instead of {max_tokens}"]
             )
-        texts = Texts("".join(self._content), "".join(self._reasoning), "".join(self._arguments))
+        texts = self.texts
         found = [
             f"{name} of {len(given)} characters instead of {len(wanted)}"
             for name, wanted in msgspec.structs.asdict(expected.texts).items()

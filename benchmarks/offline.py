@@ -199,14 +199,8 @@ def build_row(
 
 def run(name: str, settings: Settings) -> list[Row]:
     """Return the rows of one engine."""
-    config = ModelLoadConfig.from_mapping(
-        {
-            "model": settings.model,
-            "backend": name,
-            "dtype": "float32",
-            "engine_args": ARGUMENTS[name],
-        }
-    )
+    fields: Any = {"backend": name, "engine_args": ARGUMENTS[name]}
+    config = ModelLoadConfig(settings.model, dtype="float32", **fields)
     with GenerationEngine(config) as engine:
         engine.load()
         return [measure(name, engine, settings, stop) for stop in (None, " 9")]

@@ -29,6 +29,7 @@ from vllm.v1.engine import EngineCoreOutput, EngineCoreRequest, FinishReason
 from vllm.v1.engine.output_processor import OutputProcessor
 
 from .answers import TINY_MODEL, Answer, Texts
+from .load import Response
 
 REASONING_PARSER = "qwen3"
 TOKEN_S = 0.01  # between two tokens, on the clock that decides when deltas are due
@@ -178,15 +179,6 @@ class DynamoStream(Stream):
 
     @override
     def texts(self) -> Texts:
-        return join_texts(self._choices)
-
-
-def join_texts(choices: list[JsonObject]) -> Texts:
-    """Return the texts that a client puts together from OpenAI's streamed choices."""
-    deltas = [choice["delta"] for choice in choices]
-    calls = [call for delta in deltas for call in delta.get("tool_calls") or ()]
-    return Texts(
-        "".join(delta.get("content") or "" for delta in deltas),
-        "".join(delta.get("reasoning_content") or delta.get("reasoning") or "" for delta in deltas),
-        "".join(call["function"].get("arguments") or "" for call in calls),
-    )
+        response = Response()
+        response.add({"choices": self._choices})
+        return response.texts

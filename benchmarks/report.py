@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
+from backedge.base import terminal
 
 Sample = TypeVar("Sample", bound=msgspec.Struct)
 Item = TypeVar("Item")
@@ -53,13 +54,8 @@ def show(tables: Mapping[str, Sequence[msgspec.Struct]], *, as_json: bool) -> No
 def format_table(title: str, rows: Sequence[msgspec.Struct]) -> str:
     """Return the rows as text, with a column for each field; one in a row's struct counts, too."""
     flat = [flatten(row) for row in rows]
-    cells = [list(flat[0]) if flat else []] + [list(map(write_cell, row.values())) for row in flat]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in cells
-    ]
-    return "\n".join([title, *lines])
+    cells = [list(row) for row in flat[:1]] + [list(map(write_cell, row.values())) for row in flat]
+    return "\n".join([title, *terminal.format_table(cells)])
 
 
 def flatten(row: msgspec.Struct) -> dict[str, object]:

@@ -33,12 +33,7 @@ ALPHABET_SIZE = 80
 @cache
 def texts() -> list[str]:
     """Return the outputs of the example transcripts."""
-    lines = (
-        line
-        for path in sorted(answers.TRANSCRIPTS.glob("*.jsonl"))
-        for line in path.read_text(encoding="utf-8").splitlines()
-    )
-    return [json.loads(line)["output"] for line in lines]
+    return [transcript.output for transcript in answers.transcripts().values()]
 
 
 byte_level = cache(answers.tokenizer)

@@ -6,16 +6,15 @@ reasoning and writes the arguments anew. The modes take turns, each loop with a 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import re
 import statistics
 import tempfile
 import time
-import urllib.request
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from backedge.base.json_types import JsonObject
@@ -31,6 +30,8 @@ from tools.stack import (
     metric,
     worker_is_ready,
 )
+
+from . import load
 
 MODES = ("off", "reasoning", "exact")
 # Tokens of a block in the engine's cache.
@@ -133,7 +134,7 @@ class Routed:
         return [metric(worker.url, "vllm:prompt_tokens_total") for worker in self._workers]
 
 
-def post(frontend: Process, messages: list[JsonObject]) -> Any:
+def post(frontend: Process, messages: list[JsonObject]) -> JsonObject:
     """Return the response to a request."""
     body = {
         "model": MODEL_NAME,
@@ -141,13 +142,12 @@ def post(frontend: Process, messages: list[JsonObject]) -> Any:
         "tools": [{"type": "function", "function": FUNCTION}],
         "temperature": 0,
     }
-    request = urllib.request.Request(  # noqa: S310 - a frontend of ours
-        f"{frontend.url}/v1/chat/completions",
-        msgspec.json.encode(body),
-        {"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request) as response:  # noqa: S310 - as above
-        return msgspec.json.decode(response.read())
+
+    async def ask() -> list[JsonObject]:
+        return [event async for event in load.post(frontend.url, msgspec.json.encode(body))]
+
+    [answer] = asyncio.run(ask())
+    return answer
 
 
 def send_back(message: JsonObject) -> list[JsonObject]:

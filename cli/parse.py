@@ -24,8 +24,6 @@ from ..parsers.structural_tag import build_tag
 from ..templates.auto_parsers import read_description
 
 # Texts that may name a function, also within a longer word such as "functions.find:0".
-from .completion import complete_reasoning, complete_tool
-
 NAMES = re.compile(r"(?=\b([\w-]+(?:\.[\w-]+)*))")
 WORDS: dict[type[Event], str] = {
     kinds.Content: "content",
@@ -55,14 +53,12 @@ echo '<tool_call>{"name": "f", "arguments": {}}</tool_call>' | backedge parse --
     "tool_call_parser",
     metavar="NAME",
     help="Tool call parser.",
-    shell_complete=complete_tool,
 )
 @click.option(
     "--reasoning",
     "reasoning_parser",
     metavar="NAME",
     help="Parser of reasoning.",
-    shell_complete=complete_reasoning,
 )
 @click.option(
     "--tools",

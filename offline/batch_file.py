@@ -20,6 +20,7 @@ import json
 import re
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -104,7 +105,11 @@ class Extent(msgspec.Struct, frozen=True):
     digest: str
 
 
-class InputScan(msgspec.Struct, frozen=True, kw_only=True):
+NOTHING = Extent(0, "")
+
+
+@dataclass
+class InputScan:
     """The facts found in a whole input.
 
     rows: their number in this shard. extent: of the whole file. begun: of the part that an earlier
@@ -115,12 +120,12 @@ class InputScan(msgspec.Struct, frozen=True, kw_only=True):
 
     path: Path
     shard: Shard
-    rows: int
-    extent: Extent
-    begun: Extent | None
-    duplicates: LineSet
-    first_image: int | None
-    embeds: bool
+    rows: int = 0
+    extent: Extent = NOTHING
+    begun: Extent | None = None
+    duplicates: LineSet = field(default_factory=LineSet)
+    first_image: int | None = None
+    embeds: bool = False
 
     @property
     def kinds(self) -> list[RequestKind]:
@@ -136,36 +141,6 @@ def list_kinds(*, has_images: bool) -> list[RequestKind]:
 _decode_row = msgspec.json.Decoder(dict[str, object]).decode
 
 
-class _Counter:
-    """Accumulates the facts of a file's scan, line by line."""
-
-    def __init__(self, shard: Shard) -> None:
-        self.rows = 0
-        self.rows_in_all = 0
-        self.duplicates = LineSet()
-        self.first_image: int | None = None
-        self.embeds = False
-        self._shard = shard
-        self._ids = set[int]()
-
-    def add(self, number: int, text: bytes, row: JsonObject) -> None:
-        """Count the row in this line. text: of the line."""
-        if not self.rows_in_all:
-            self.embeds = row.get("url") == EMBEDDINGS_URL
-        self.rows_in_all += 1
-        # 64 bits per id: among 100 million ids, two collide in 1 of 4,000 files.
-        key = hash(read_id(row, number))
-        if key in self._ids:
-            self.duplicates.add(number)
-        self._ids.add(key)
-        if not self._shard.has(number):
-            return
-        self.rows += 1
-        # Few rows contain the word, plain or escaped, and searching the parts takes longer.
-        if self.first_image is None and (b'"image' in text or b"\\u" in text) and has_image(row):
-            self.first_image = number
-
-
 def scan_input(path: Path, shard: Shard = WHOLE, begun: Extent | None = None) -> InputScan:
     """Scan the whole file.
 
@@ -173,26 +148,37 @@ def scan_input(path: Path, shard: Shard = WHOLE, begun: Extent | None = None) ->
     Raises `InputError` for a line that is too long, is not JSON or is not a row, and `SetupError`
     for a file that cannot be read or has no rows.
     """
-    digest, size, begun_now, counter = _digest(), 0, None, _Counter(shard)
+    scan, digest, size, ids = InputScan(path, shard), _digest(), 0, set[int]()
     for number, raw in _read_raw(path):
         if begun is not None and size < begun.size <= size + len(raw):
-            begun_now = _end_within(raw, begun.size - size, begun.size, digest)
+            scan.begun = _end_within(raw, begun.size - size, begun.size, digest)
         digest.update(raw)
         size += len(raw)
         if text := _strip(number, raw):
-            counter.add(number, text, read_row(path, Line(number, text)))
-    if not counter.rows_in_all:
+            _count(scan, ids, Line(number, text))
+    if not ids:
         raise SetupError(f"--input {path} has no rows; name a file with a JSON object per line.")
-    return InputScan(
-        path=path,
-        shard=shard,
-        rows=counter.rows,
-        extent=Extent(size, digest.hexdigest()),
-        begun=begun_now,
-        duplicates=counter.duplicates,
-        first_image=counter.first_image,
-        embeds=counter.embeds,
-    )
+    scan.extent = Extent(size, digest.hexdigest())
+    return scan
+
+
+def _count(scan: InputScan, ids: set[int], line: Line) -> None:
+    """Count the row in a line. ids: of the rows before it, as hashes."""
+    row = read_row(scan.path, line)
+    if not ids:
+        scan.embeds = row.get("url") == EMBEDDINGS_URL
+    # 64 bits per id: among 100 million ids, two collide in 1 of 4,000 files.
+    key = hash(read_id(row, line.number))
+    if key in ids:
+        scan.duplicates.add(line.number)
+    ids.add(key)
+    if not scan.shard.has(line.number):
+        return
+    scan.rows += 1
+    # Few rows contain the word, plain or escaped, and searching the parts takes longer.
+    may_have_image = b'"image' in line.text or b"\\u" in line.text
+    if scan.first_image is None and may_have_image and has_image(row):
+        scan.first_image = line.number
 
 
 class Block(NamedTuple):

@@ -283,11 +283,11 @@ def _read_type(hint: Any) -> tuple[set[type], list[str] | None]:
     return {hint}, None
 
 
-def _build(contract: type[C], flags: Mapping[str, Any], **parts: object) -> C:
+def _build(contract: type[C], flags: Mapping[str, Any], **parts: Any) -> C:
     """Build the object from the flags; fields without a flag keep their defaults."""
     names = (name for name in field_names(contract) if flags.get(name) is not None)
     try:
-        return contract.from_mapping({name: flags[name] for name in names} | parts)
+        return contract(**{name: flags[name] for name in names}, **parts)
     except OptionValueError as error:
         name = error.field.rpartition(".")[2].replace("_", "-")
         raise SetupError(f"--{name}: {error}") from error

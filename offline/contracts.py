@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Self, get_args
+from types import NoneType, UnionType
+from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from ..base.errors import BackedgeError, FieldError, SetupError
 from ..base.json_types import JsonObject
-from ..base.limits import MAX_CHOICES, MAX_STOP_CHARACTERS, MAX_STOP_TOKEN_IDS, MAX_STOPS
+from ..base.limits import MAX_STOP_CHARACTERS, MAX_STOP_TOKEN_IDS, MAX_STOPS
 from ..base.ranges import INT_32, RANGES, Range
 from ..parsers.base import MalformedCalls
 from ..parsers.parser_lookup import Kind as ParserKind
@@ -87,27 +89,13 @@ def check_names(owner: str, given: Iterable[str], known: Sequence[str]) -> None:
             raise UnknownOptionError(owner, name, known)
 
 
-class Named:
-    """Base of classes that suggest the nearest name for a misspelt keyword."""
-
-    def __new__(cls, *_: object, **kwargs: object) -> Self:
-        """Check the keywords. Raises `UnknownOptionError`."""
-        check_names(cls.__name__, kwargs, field_names(cls))
-        return super().__new__(cls)
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, object]) -> Self:
-        """Return the object with these fields. Raises as the class itself."""
-        return cls(**values)
-
-
 def field_names(cls: type[Any]) -> list[str]:
     """Return the names of a dataclass's fields."""
     return [field.name for field in dataclasses.fields(cls)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class VlmPreprocessOptions(Named):
+class VlmPreprocessOptions:
     """Where images may come from, and how they are resized before the model sees them.
 
     min_pixels, max_pixels: limits for an image as the model's processor counts; None for its own.
@@ -123,9 +111,7 @@ class VlmPreprocessOptions(Named):
 
     def __post_init__(self) -> None:
         """Check the values. Raises `OptionValueError`."""
-        for name in ("max_pixels", "min_pixels"):
-            _check_number(f"vlm.{name}", getattr(self, name), Range(1, INT_32))
-        _check_type("vlm.do_resize", self.do_resize, bool)
+        _check_fields(self, "vlm.")
         if self.max_pixels and self.min_pixels and self.min_pixels > self.max_pixels:
             raise OptionValueError.wrong(
                 "vlm.min_pixels", self.min_pixels, f"at most vlm.max_pixels, {self.max_pixels}"
@@ -133,7 +119,7 @@ class VlmPreprocessOptions(Named):
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelLoadConfig(Named):
+class ModelLoadConfig:
     """The model to load, and the back end.
 
     model: a folder, or a name that the back end can find.
@@ -171,21 +157,8 @@ class ModelLoadConfig(Named):
         """Check the values. Raises `OptionValueError`."""
         if not isinstance(self.model, str | os.PathLike) or not str(self.model):
             raise OptionValueError.wrong("model", self.model, "a folder or a model's name")
-        for name in ("backend", "fallback_backend"):
-            value = getattr(self, name)
-            if value not in BACKENDS and not (name == "fallback_backend" and value is None):
-                raise OptionValueError.wrong(name, value, f"one of {', '.join(BACKENDS)}")
-        if self.postprocess_parsers not in get_args(ParserKind):
-            allowed = f"one of {', '.join(get_args(ParserKind))}"
-            raise OptionValueError.wrong("postprocess_parsers", self.postprocess_parsers, allowed)
-        for name in ("dtype", "tokenizer_module", "tokenizer_class", "tool_parser_plugin"):
-            _check_type(name, getattr(self, name), str)
-        _check_type("trust_remote_code", self.trust_remote_code, bool)
-        _check_number("max_model_len", self.max_model_len, Range(2, INT_32))
         _check_adapters(self.lora)
-        if not isinstance(self.engine_args, Mapping):
-            names = "a mapping of names to values"
-            raise OptionValueError.wrong("engine_args", self.engine_args, names)
+        _check_fields(self)
         if not isinstance(self.vlm, VlmPreprocessOptions):
             raise OptionValueError.wrong("vlm", self.vlm, "VlmPreprocessOptions(...)")
 
@@ -196,7 +169,7 @@ class ModelLoadConfig(Named):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GenerationOptions(Named):
+class GenerationOptions:
     """How to generate and when to stop. None uses the value in the model's generation_config.
 
     max_new_tokens: None for as many as fit in the model's context.
@@ -250,24 +223,17 @@ class GenerationOptions(Named):
 
     def __post_init__(self) -> None:
         """Check the values. Raises `OptionValueError`."""
-        for name, allowed in _RANGES.items():
-            _check_number(name, getattr(self, name), allowed)
-        _check_choices(self.n, self.temperature)
-        for name in ("include_stop", "message", "ignore_eos"):
-            _check_type(name, getattr(self, name), bool)
+        _check_bias(self.logit_bias)
+        _check_fields(self)
+        if self.n > 1 and self.temperature == 0:
+            # Dynamo's frontend refuses such a request in these words.
+            problem = f"must be greater than 0 to ensure diverse outputs when n > 1 (n={self.n})"
+            raise OptionValueError("temperature", problem)
         if self.min_tokens > (self.max_new_tokens or INT_32):
             least = f"at most the answer's limit of tokens, {self.max_new_tokens}"
             raise OptionValueError.wrong("min_tokens", self.min_tokens, least)
-        _check_bias(self.logit_bias)
-        if self.malformed_calls not in get_args(MalformedCalls):
-            raise OptionValueError.wrong("malformed_calls", self.malformed_calls, "open or repair")
-        if self.structural_tag_scope not in ("always", "auto"):
-            scope = self.structural_tag_scope
-            raise OptionValueError.wrong("structural_tag_scope", scope, "always or auto")
         _check_stops(self.stop)
         _check_token_ids(self.stop_token_ids)
-        if not isinstance(kwargs := self.chat_template_kwargs, Mapping):
-            raise OptionValueError.wrong("chat_template_kwargs", kwargs, "a mapping")
         if not self.message and (self.tool_call_parser or self.reasoning_parser):
             problem = "must be true where tool_call_parser or reasoning_parser is given"
             raise OptionValueError("message", problem)
@@ -278,38 +244,54 @@ class GenerationOptions(Named):
         return [self.stop] if isinstance(self.stop, str) else list(self.stop)
 
 
-_PENALTIES = "presence_penalty frequency_penalty repetition_penalty".split()
-_FRACTIONS = ("temperature", "top_p", "min_p", *_PENALTIES)
 # OpenAI's bound on what a row adds to a logit.
 _BIAS = Range(-100, 100)
 _RANGES = {
-    **{name: RANGES[name] for name in (*_FRACTIONS, "n", "seed", "top_k", "min_tokens")},
+    **RANGES,
     "logprobs": RANGES["top_logprobs"],
     **dict.fromkeys(("max_new_tokens", "truncate_prompt_tokens"), RANGES["max_tokens"]),
+    **dict.fromkeys(("max_pixels", "min_pixels"), Range(1, INT_32)),
+    "max_model_len": Range(2, INT_32),
 }
 
 
-def _check_number(name: str, value: object, allowed: Range) -> None:
-    if value is None:
-        return
-    is_wrong = isinstance(value, bool) or (isinstance(value, float) and name not in _FRACTIONS)
-    if is_wrong or not isinstance(value, int | float) or not allowed.includes(value):
-        word = "a number" if name in _FRACTIONS else "an integer"
-        raise OptionValueError.wrong(name, value, str(allowed).replace("a number", word))
+@functools.cache
+def _list_kinds(contract: type) -> list[tuple[str, Any, bool]]:
+    """Return the fields of one kind: name, the kind, and whether None is allowed."""
+    hints = get_type_hints(contract)
+    found = []
+    for name in field_names(contract):
+        is_union = get_origin(hints[name]) in (Union, UnionType)
+        kinds = get_args(hints[name]) if is_union else (hints[name],)
+        if len(own := [kind for kind in kinds if kind is not NoneType]) == 1:
+            found.append((name, own[0], NoneType in kinds))
+    return found
 
 
-def _check_choices(n: int | None, temperature: float | None) -> None:
-    if n is None:
-        raise OptionValueError.wrong("n", None, f"an integer from 1 to {MAX_CHOICES}")
-    if n > 1 and temperature == 0:
-        # Dynamo's frontend refuses such a request in these words.
-        problem = f"must be greater than 0 to ensure diverse outputs when n > 1 (n={n})"
-        raise OptionValueError("temperature", problem)
+def _check_fields(contract: Any, path: str = "") -> None:
+    """Check each field's type and range. path: before its name in errors."""
+    for name, kind, may_be_none in _list_kinds(contract.__class__):
+        value = getattr(contract, name)
+        if value is None and may_be_none:
+            continue
+        if (allowed := _find_allowed(name, kind, value)) is not None:
+            raise OptionValueError.wrong(path + name, value, allowed)
 
 
-def _check_type(name: str, value: object, kind: type) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise OptionValueError.wrong(name, value, f"of type {kind.__name__}")
+def _find_allowed(name: str, kind: Any, value: object) -> str | None:
+    """Return what is allowed in place of `value`; None if it is allowed itself."""
+    if kind in (int, float):
+        word, allowed = ("an integer" if kind is int else "a number"), _RANGES[name]
+        is_number = isinstance(value, int | kind) and not isinstance(value, bool)
+        if is_number and allowed.includes(value):  # type: ignore[arg-type]  # a number
+            return None
+        return str(allowed).replace("a number", word)
+    if get_origin(kind) is Literal:
+        return None if value in get_args(kind) else f"one of {', '.join(get_args(kind))}"
+    if kind in (bool, str):
+        return None if isinstance(value, kind) else f"of type {kind.__name__}"
+    is_wrong = get_origin(kind) is Mapping and not isinstance(value, Mapping)
+    return "a mapping" if is_wrong else None
 
 
 def _check_adapters(given: object) -> None:
@@ -360,7 +342,7 @@ def _check_stops(given: object) -> None:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextGenerationRequest(Named):
+class TextGenerationRequest:
     """One row: a conversation, or the text of a prompt.
 
     messages: chat messages in OpenAI's form (system, user, assistant, tool).
@@ -391,7 +373,7 @@ class TextGenerationRequest(Named):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EmbeddingRequest(Named):
+class EmbeddingRequest:
     """One row of embeddings. inputs: texts, or their token ids. id: None for the position."""
 
     inputs: Sequence[str | Sequence[int]]

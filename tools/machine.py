@@ -77,7 +77,7 @@ PARTS = {
     "nats-server": program("nats-server", users="discovery in etcd"),
     "node": program("node", users="the Vercel AI SDK"),
     "pgrep": program("pgrep", users="engines that are killed"),
-    "prometheus": program("prometheus", users="the dashboard"),
+    "prometheus": program("prometheus", users="the dashboard's queries"),
     "promtool": program("promtool", users="the alerts"),
     "redis-server": program("redis-server", users="the store of turns"),
     "lscpu": Part(find_lscpu, "vLLM's engine on a CPU"),

@@ -14,6 +14,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from backedge.base.terminal import format_table
+
 from tools.stack import CPU_ENVIRONMENT, ROOT, TINY_MODEL
 
 TRANSCRIPTS = ROOT / "examples" / "transcripts"
@@ -30,7 +32,8 @@ CPU_ARGUMENTS = {
     "num_gpu_blocks_override": "4096",
 }
 NARROWEST = 100
-COLUMNS = (("row", 22), ("tokens", 6), ("finish", 10))
+# The width of the columns before the answer, about.
+BEFORE_ANSWER = 44
 
 
 def main() -> int:
@@ -52,7 +55,8 @@ def main() -> int:
         print(f"offline: {shlex.join(command)}\n", flush=True)
         code = subprocess.run(command, cwd=ROOT, env=environment(options), check=False).returncode
         if output.exists():
-            print(f"\n{format_table(read_answers(output), shutil.get_terminal_size().columns)}")
+            width = shutil.get_terminal_size().columns
+            print("", *show_table(read_answers(output), width), sep="\n")
     return code
 
 
@@ -106,16 +110,12 @@ def on_cpu() -> bool:
     return "cpu" in importlib.metadata.version("vllm")
 
 
-def format_table(answers: list[dict[str, Any]], width: int) -> str:
+def show_table(answers: list[dict[str, Any]], width: int) -> list[str]:
     """Return a line for each answer. width: of the terminal, in characters."""
-    last = max(width, NARROWEST) - sum(size + 2 for _, size in COLUMNS)
-    head = [name.ljust(size) for name, size in COLUMNS]
-    lines = ["  ".join([*head, "answer"])]
-    for answer in answers:
-        cells = describe(answer)
-        sized = [cell.ljust(size) for cell, (_, size) in zip(cells, COLUMNS, strict=False)]
-        lines.append("  ".join([*sized, shorten(cells[-1], last)]))
-    return "\n".join(lines)
+    last = max(width, NARROWEST) - BEFORE_ANSWER
+    rows = [describe(answer) for answer in answers]
+    rows = [[*cells[:-1], shorten(cells[-1], last)] for cells in rows]
+    return format_table([["row", "tokens", "finish", "answer"], *rows])
 
 
 def describe(answer: dict[str, Any]) -> list[str]:

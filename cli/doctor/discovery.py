@@ -38,7 +38,6 @@ class CardJson(msgspec.Struct, frozen=True):
 
     display_name: str = ""
     context_length: int | None = None
-    model_input: str = ""
     worker_type: str = ""
     runtime_config: RuntimeConfig = RuntimeConfig()
 

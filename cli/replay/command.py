@@ -31,7 +31,6 @@ from ...recording.rerun import (
     read_sent,
     rerun,
 )
-from ..completion import complete_reasoning, complete_tool
 from ..http_answer import waiting_at_most
 from ..load_model import LoadedModel, ParserChoice
 from .live import as_live, ask, find_timeout
@@ -97,13 +96,11 @@ def check_chunks(_: click.Context, __: click.Parameter, value: str) -> str:
     "--tool-call-parser",
     metavar="NAME",
     help="Another parser; '' for none.",
-    shell_complete=complete_tool,
 )
 @click.option(
     "--reasoning-parser",
     metavar="NAME",
     help="Another parser; '' for none.",
-    shell_complete=complete_reasoning,
 )
 @click.option("--parsers", type=click.Choice(get_args(Kind)), help="Kind of parsers to use.")
 @click.option(

@@ -47,7 +47,7 @@ def test_a_table_has_a_column_for_each_figure() -> None:
     assert lines[0] == "us"
     assert lines[1].split() == ["name", "us", "rate", "8", "16", "streams"]
     assert lines[2].split() == ["a", "1.23", "12346", "0.5", "-", "true"]
-    assert format_table("none", []) == "none\n"
+    assert format_table("none", []) == "none"
 
 
 def test_json_has_all_tables(capsys: pytest.CaptureFixture[str]) -> None:

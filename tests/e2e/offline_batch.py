@@ -97,7 +97,7 @@ def build_engine(backend: str, plugins: Any = (), **fields: Any) -> GenerationEn
         "engine_args": ARGUMENTS[backend],
         **fields,
     }
-    return GenerationEngine(ModelLoadConfig.from_mapping(config), plugins)
+    return GenerationEngine(ModelLoadConfig(**config), plugins)
 
 
 def generate(backend: str, vision_model: str | None = None) -> Results:

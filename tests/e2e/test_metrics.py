@@ -16,12 +16,11 @@ from prometheus_client import CollectorRegistry
 
 from tests.e2e.client import Client, build_request, eventually
 from tests.e2e.conftest import Fleet
+from tests.e2e.load import Load
+from tests.e2e.prometheus import Prometheus, read_queries
 from tests.e2e.test_transcripts import STREAMED, generated
 from tests.machine import needs
 from tests.support import TRANSCRIPTS
-from tools.dashboard.load import Load
-from tools.dashboard.panels import read_panels
-from tools.dashboard.prometheus import Prometheus
 from tools.stack import HUGGINGFACE_FRONTEND, ROOT, Process, Stack, fetch, metric
 
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
@@ -157,20 +156,14 @@ def test_prometheus_has_an_answer_for_every_panel_and_rule(
     frontend = str(replay[FAST][1].openai.base_url).removesuffix("/v1/")
     urls = [frontend, *(worker.url for worker, _ in replay.values())]
     targets = {url.removeprefix("http://"): {"pod": url[-5:]} for url in urls}
-    queries = [query for panel in read_panels("10s") for query in panel.queries]
+    queries = read_queries("10s")
     start = time.time()
     with Prometheus(tmp_path, targets, str(tmp_path / "rules.json")) as prometheus:
 
         def find_empty() -> list[str]:
-            window = (start, time.time(), 1.0)
-            answers = {query: prometheus.query(query.expression, *window) for query in queries}
-            return [
-                query.expression
-                for query, series in answers.items()
-                if not any(found.points for found in series)
-            ]
+            return [query for query in queries if not prometheus.has_values(query, start)]
 
-        load = Load(frontend, [FAST])
+        load = Load(frontend, FAST)
         load.run(lambda: not find_empty(), timeout_s=60)
         assert (load.errors, find_empty()) == ([], [])
         assert prometheus.list_up() == set(targets)

@@ -51,7 +51,7 @@ BAD = [
     (TextGenerationRequest(), "request", "either messages or a prompt"),
     (TextGenerationRequest(messages=[], prompt="x"), "request", "not both"),
     (
-        TextGenerationRequest.from_mapping({"prompt": 5}),
+        TextGenerationRequest(prompt=5),  # type: ignore[arg-type]  # as a caller may
         "request",
         "prompt must be a string, not 5",
     ),

@@ -16,6 +16,7 @@ from backedge.frontend.request.chat_request import decode_chat_request
 from backedge.frontend.request.validation import check_request
 from backedge.offline import GenerationOptions, ModelLoadConfig
 from backedge.offline.batch_job import OPTION_FIELDS, RowReader
+from backedge.offline.contracts import BackendName
 from backedge.offline.inference_backend import backend_class
 from backedge.offline.preparation import Preparation, read_request
 from backedge.offline.rows import RowFailure
@@ -23,7 +24,7 @@ from backedge.offline.rows import RowFailure
 from tests.support import TINY_MODEL
 
 VOCABULARY_SIZE = 560
-BACKENDS = ("replay", "hf", "vllm", "sglang")
+BACKENDS: tuple[BackendName, ...] = ("replay", "hf", "vllm", "sglang")
 MESSAGES = [{"role": "user", "content": "Hi"}]
 WHOLE = ("n", "seed", "top_k", "max_tokens", "max_completion_tokens", "min_tokens", "top_logprobs")
 
@@ -74,10 +75,7 @@ ROWS = rows()
 
 @pytest.fixture(scope="module")
 def preparations() -> dict[str, Preparation]:
-    configs = {
-        name: ModelLoadConfig.from_mapping({"model": TINY_MODEL, "backend": name})
-        for name in BACKENDS
-    }
+    configs = {name: ModelLoadConfig(TINY_MODEL, backend=name) for name in BACKENDS}
     return {name: Preparation(backend_class(name)(config)) for name, config in configs.items()}
 
 

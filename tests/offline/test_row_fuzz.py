@@ -162,15 +162,8 @@ def test_a_damaged_row_ends_no_other(
 
     options = GenerationOptions(temperature=0, max_new_tokens=4)
     arguments = {} if images else ARGUMENTS[backend]
-    config = ModelLoadConfig.from_mapping(
-        {
-            "model": model,
-            "backend": backend,
-            "dtype": "float32",
-            "engine_args": arguments,
-            "max_model_len": 2048,
-        }
-    )
+    fields: Any = {"backend": backend, "engine_args": arguments}
+    config = ModelLoadConfig(model, dtype="float32", max_model_len=2048, **fields)
     with GenerationEngine(config) as engine:
         reader = RowReader(options, Path("/nowhere"), ["tiny"])
         job = BatchJob(

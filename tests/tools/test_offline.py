@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.support import TRANSCRIPTS
-from tools.offline import build_command, format_table, main, read_rows, shorten
+from tools.offline import build_command, main, read_rows, shorten, show_table
 from tools.stack import ROOT
 
 
@@ -50,7 +50,7 @@ def test_the_command_of_each_engine(engine: str) -> None:
 
 def test_rows_that_fail_are_in_the_table() -> None:
     failed = {"custom_id": "a", "error": {"code": "image", "message": "Not\nthere."}}
-    assert format_table([failed], 0).splitlines()[1].split() == ["a", "image", "Not", "there."]
+    assert show_table([failed], 0)[1].split() == ["a", "image", "Not", "there."]
     assert shorten("ab  cd", 4) == "ab \u2026"
 
 

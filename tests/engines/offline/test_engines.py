@@ -226,9 +226,8 @@ def test_what_holds_an_answer(
 def test_a_row_s_adapter(monkeypatch: pytest.MonkeyPatch, name: str, tmp_path: Path) -> None:
     _, scripted = start(monkeypatch, name)
     (tmp_path / "adapter_config.json").write_text('{"r": 12}')
-    config = ModelLoadConfig.from_mapping(
-        {"model": TINY_MODEL, "backend": name, "lora": {"own": tmp_path}}
-    )
+    fields: Any = {"backend": name, "lora": {"own": tmp_path}}
+    config = ModelLoadConfig(TINY_MODEL, **fields)
     with GenerationEngine(config) as engine:
         rows = [ask("Hi", lora=lora) for lora in (None, "own", "other")]
         results = engine.generate_text_batch(rows)
@@ -252,12 +251,9 @@ def test_an_adapter_is_checked_before_anything_loads(tmp_path: Path) -> None:
         ("vllm", OptionValueError, "a folder with an adapter_config.json"),
         ("replay", CapabilityError, "lora needs the capability 'lora'"),
     ):
+        given: Any = {"backend": backend, "lora": {"own": tmp_path}}
         with pytest.raises(error, match=part):
-            GenerationEngine(
-                ModelLoadConfig.from_mapping(
-                    {"model": TINY_MODEL, "backend": backend, "lora": {"own": tmp_path}}
-                )
-            )
+            GenerationEngine(ModelLoadConfig(TINY_MODEL, **given))
 
 
 # engine, argument, the rest of the message

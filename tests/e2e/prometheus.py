@@ -1,4 +1,4 @@
-"""Runs a real Prometheus on loopback while a context is active."""
+"""Runs a real Prometheus on loopback while a context is active, for the dashboard's queries."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ import math
 import subprocess
 import time
 import urllib.parse
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from tools.machine import find
-from tools.stack import LOOPBACK, StackError, fetch, free_port
+from tools.stack import LOOPBACK, ROOT, StackError, fetch, free_port
 
 START_S = 30.0
 
 
-@dataclass(frozen=True)
-class Series:
-    """One series of a query: its labels, and points of time in seconds and value."""
+DASHBOARD = ROOT / "deploy" / "grafana" / "backedge.json"
 
-    labels: dict[str, str]
-    points: list[tuple[float, float]]
+
+def read_queries(rate_interval: str) -> list[str]:
+    """Return the expressions of the dashboard's panels, for all instances.
+
+    rate_interval: the window of rates, such as "15s"; four scrapes or more.
+    """
+    panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
+    expressions = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    return [
+        expression.replace("$__rate_interval", rate_interval).replace("$instance", ".*")
+        for expression in expressions
+    ]
 
 
 class Prometheus:
@@ -91,23 +98,17 @@ class Prometheus:
             raise StackError(f"Prometheus rejected {path} with {parameters}")
         return json.loads(text)["data"]
 
-    def query(self, expression: str, start: float, end: float, step_s: float) -> list[Series]:
-        """Return the series of an expression, without non-numeric values.
+    def has_values(self, expression: str, start: float) -> bool:
+        """Whether an expression has had a finite value since `start`, in seconds since 1970.
 
-        start, end: in seconds since 1970. Raises `StackError` for an invalid expression.
+        Raises `StackError` for an invalid expression.
         """
-        result = self.ask("query_range", query=expression, start=start, end=end, step=step_s)
-        return [
-            Series(
-                found["metric"],
-                [
-                    (time_, float(value))
-                    for time_, value in found["values"]
-                    if math.isfinite(float(value))
-                ],
-            )
+        result = self.ask("query_range", query=expression, start=start, end=time.time(), step=1.0)
+        return any(
+            math.isfinite(float(value))
             for found in result["result"]
-        ]
+            for _, value in found["values"]
+        )
 
     def list_up(self) -> set[str]:
         """Return the targets whose last scrape succeeded."""

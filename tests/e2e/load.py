@@ -9,26 +9,26 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
+from tests.support import TRANSCRIPTS
+
 Request = dict[str, Any]
-TRANSCRIPTS = Path(__file__).parent.parent.parent / "examples" / "transcripts"
 TIMEOUT_S = 60.0
+# Between the requests of one client.
+PAUSE_S = 0.05
 # Long enough to be cut into parts for the frontend's prompt cache.
 LONG = "The quick brown fox jumps over the lazy dog, and the dog does not mind. " * 60
 
 
 def read_requests(model: str) -> list[Request]:
     """Return a request for each of the example conversations."""
-    requests = []
-    for path in sorted(TRANSCRIPTS.glob("*.jsonl")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            transcript = json.loads(line)
-            kept = ("messages", "tools", "tool_choice", "chat_template_kwargs")
-            request = {name: transcript[name] for name in kept if name in transcript}
-            requests.append({"model": model, "stream": True, **request})
-    return requests
+    kept = ("messages", "tools", "tool_choice", "chat_template_kwargs")
+    return [
+        {"model": model, "stream": True}
+        | {name: transcript[name] for name in kept if name in transcript}
+        for transcript in TRANSCRIPTS.values()
+    ]
 
 
 def vary(requests: list[Request]) -> Iterator[tuple[Request, bool]]:
@@ -54,42 +54,29 @@ def send(url: str, request: Request, *, leaves: bool) -> None:
     The rejection of a question that no transcript has counts as an answer.
     """
     body = json.dumps(request).encode()
-    asked = urllib.request.Request(
+    asked = urllib.request.Request(  # noqa: S310 - a frontend of ours
         url + "/v1/chat/completions", body, {"Content-Type": "application/json"}
     )
     try:
-        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
+        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:  # noqa: S310 - as above
             answer.readline() if leaves else answer.read()
     except urllib.error.HTTPError as error:
         error.close()
 
 
 class Load:
-    """Threads that send requests from `start` to `stop`.
+    """Threads that send requests to the frontend at `url` for a model."""
 
-    url: of the frontend. models: to request. clients: number per model.
-    pause_s: between the requests of one client.
-    """
-
-    def __init__(
-        self, url: str, models: list[str], clients: int = 3, pause_s: float = 0.05
-    ) -> None:
+    def __init__(self, url: str, model: str) -> None:
         self._ended = threading.Event()
-        self._pause_s = pause_s
         self._url = url
         self.errors: list[Exception] = []
-        self._threads = [
-            threading.Thread(target=self._run, args=(vary(self._shift(model, client)),))
-            for model in models
-            for client in range(clients)
-        ]
-
-    @staticmethod
-    def _shift(model: str, client: int) -> list[Request]:
-        """Rotate the requests, so that each client has another order."""
         requests = read_requests(model)
-        first = client * 5 % len(requests)
-        return [*requests[first:], *requests[:first]]
+        # Each client has another order.
+        orders = [requests[first:] + requests[:first] for first in (0, 5, 10)]
+        self._threads = [
+            threading.Thread(target=self._run, args=(vary(order),)) for order in orders
+        ]
 
     def _run(self, requests: Iterator[tuple[Request, bool]]) -> None:
         for request, leaves in requests:
@@ -100,7 +87,7 @@ class Load:
             except Exception as error:  # noqa: BLE001 - the thread must end and report it
                 self.errors.append(error)
                 return
-            time.sleep(self._pause_s)
+            time.sleep(PAUSE_S)
 
     def run(self, until: Callable[[], bool], timeout_s: float) -> bool:
         """Send requests until `until()`; return False if that takes longer than the timeout."""
