@@ -20,7 +20,7 @@ from backedge.engines.transformers.parsers import DescribedParsers
 from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.parsers.response_template import name_description
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
 from backedge.tokenization.detokenizer import DetokenizerFactory, read_vocabulary
 from backedge.worker.backend import InlineBackend, PostprocessBackend
 from backedge.worker.pool import PoolSettings, PoolSupervisor
@@ -35,7 +35,7 @@ from .report import build_parser, show
 
 NAME = name_description(MADE_UP)
 NAMES = ParserNames(NAME, NAME)
-DELAYS = MERGE_DELAYS["lowest"]
+SETTINGS = PostprocessSettings(delays=MERGE_DELAYS["lowest"])
 STREAMS = 8
 ROUNDS = 5
 TOKEN_S = 0.002
@@ -60,7 +60,9 @@ def build_pool() -> PoolSupervisor:
     """Start one process."""
     place = f"benchmarks.descriptions:{build.__name__}"
     return PoolSupervisor(
-        PoolSettings(processes=1, build=place, arguments={}, parsers_name=NAME, delays=DELAYS)
+        PoolSettings(
+            processes=1, build=place, arguments={}, parsers_name=NAME, postprocess=SETTINGS
+        )
     )
 
 
@@ -126,8 +128,8 @@ async def measure_all(lengths: list[int]) -> list[Row]:
     """Return a row for each way and length."""
     table = linear_parsers(NAMES, read_vocabulary(tiny_tokenizer()))
     backends: dict[str, PostprocessBackend] = {
-        "table": InlineBackend(tiny_detokenizers(), table, DELAYS),
-        "transformers, in the process": InlineBackend(*build(), DELAYS),
+        "table": InlineBackend(tiny_detokenizers(), table, SETTINGS),
+        "transformers, in the process": InlineBackend(*build(), SETTINGS),
     }
     rows = [
         await measure(way, backend, tokens)

@@ -18,7 +18,7 @@ from backedge.base.json_types import JsonObject
 from backedge.engines.dynamo.types import Context
 from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import Kind
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
 from backedge.testing.replay_worker.engine import ReplayEngine
 from backedge.testing.replay_worker.flags import add_runtime_flags
 from backedge.testing.replay_worker.worker import ReplayModel, ReplayWorker, serve
@@ -92,10 +92,8 @@ def build_postprocessor(
 
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
     parsers = build_parsers(arguments.parsers, names, vllm_tokenizer)
-    delays = MERGE_DELAYS[arguments.postprocess_latency]
-    backend = InlineBackend(
-        detokenizers(vllm_tokenizer), parsers, delays, "degrade", metrics.report
-    )
+    settings = PostprocessSettings(delays=MERGE_DELAYS[arguments.postprocess_latency])
+    backend = InlineBackend(detokenizers(vllm_tokenizer), parsers, settings, metrics.report)
     return WorkerPostprocessor(backend, metrics)
 
 
@@ -109,7 +107,7 @@ def build_stock(
     return build_stock_postprocessor(
         detokenizers(get_tokenizer(str(TINY_MODEL))),
         find_markers(name_parsers_in_rust(arguments), names),
-        MERGE_DELAYS[arguments.postprocess_latency],
+        PostprocessSettings(delays=MERGE_DELAYS[arguments.postprocess_latency]),
         metrics,
         show_refusal,
     )

@@ -51,7 +51,7 @@ from .discovery import DiscoveryEntry
 from .egress import push_or_pull, take_sender
 from .flags import WorkerSettings
 from .metrics import WorkerMetrics
-from .pool import PoolSupervisor
+from .pool import PoolSettings, PoolSupervisor
 from .request_check import check_engine_fields, check_params, refuse
 from .request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
 from .stock_frontends import read_stock_params
@@ -273,7 +273,13 @@ class Worker(abc.ABC, Generic[HandlerT]):
             "detokenizer": self.settings.detokenizer,
         }
         build = f"{__name__}:{pool_parts.__name__}"
-        settings = self.settings.build_pool_settings(processes, build, parts, self.parsers.name)
+        settings = PoolSettings(
+            processes=processes,
+            build=build,
+            arguments=parts,
+            parsers_name=self.parsers.name,
+            postprocess=self.settings.postprocess,
+        )
         return PoolSupervisor(settings, self.metrics.report, self._discovery.update)
 
     def other_tokenizer(self, path: str, *, trust_remote_code: bool) -> OtherTokenizer | None:
