@@ -25,7 +25,8 @@ from .process_handle import ProcessHandle
 class PooledStream(RequestStream):
     """Sends the steps of one request to a process and collects the answers.
 
-    processed: number of steps that were processed.
+    processed: number of steps that were processed. quick: number of those before the first for
+        which other requests could not wait; None if there was none.
     deaths: number of processes that died in a step of this request, or outside of any step while
         they served it.
     report: called with each parser that raised. on_closed: called when the request has ended.
@@ -43,6 +44,7 @@ class PooledStream(RequestStream):
         self.params = params = new.params
         self.deaths = 0
         self.processed = 0
+        self.quick: int | None = None
         self._new = new
         self._delays = delays
         self._report = report
@@ -193,13 +195,16 @@ class PooledStream(RequestStream):
                 self.fail(failure)
 
     def leave_parsers(self) -> bool:
-        """Restart without parsers after the steps processed so far; False if nothing is left to try.
+        """Restart without parsers after the quick steps; False if nothing is left to try.
 
-        If their repetition was too much, restart without parsers after those that the client
-        has got.
+        The client keeps what it has got. If the repetition of these steps was too much, restart
+        without parsers after those that gave the client something.
         """
-        before = self._parsed
-        self._parsed = self.processed if before is None else min(before, self._shown_of_all)
+        before, shown = self._parsed, self._shown_of_all
+        if before is not None:
+            self._parsed = min(before, shown)
+        else:
+            self._parsed = self.processed if self.quick is None else max(self.quick, shown)
         self.deaths = 0
         return self._parsed != before
 

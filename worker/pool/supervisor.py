@@ -232,10 +232,12 @@ class PoolSupervisor(PostprocessBackend):
         self._processes[self._processes.index(process)] = self._new_process()
         for key in process.keys - {step.key}:
             self._move(self._streams[key])
-        if process.keys:
-            self._slow.append(process)
-        else:
+        if not process.keys:
             process.stop()
+            return
+        self._slow.append(process)
+        own = self._streams[step.key]
+        own.quick = step.chunks if own.quick is None else own.quick
 
     def _move(self, stream: PooledStream) -> None:
         self.stats.moved_requests += 1

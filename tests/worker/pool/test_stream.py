@@ -81,19 +81,21 @@ def test_another_process_gets_all_steps_again():
     assert (first.keys, second.keys) == (set(), {KEY})
 
 
-def test_parsers_are_left_after_the_steps_processed_and_then_where_the_client_is():
+@pytest.mark.parametrize(("quick", "parsed"), [(None, [3, 1]), (2, [2, 1]), (0, [1])])
+def test_parsers_are_left_after_the_quick_steps_and_then_where_the_client_is(quick, parsed):
     pooled, _, _ = begin()
+    pooled.quick = quick
     for now in range(3):
         pooled.add(Chunk(token_ids=[now]), float(now))
     pooled.receive(result(1, deltas=[ChoiceDelta(0)]))
     pooled.receive(result(2))
     pooled.receive(messages.Progress(KEY, 3))
-    for parsed in (3, 1):
+    for steps in parsed:
         assert pooled.leave_parsers()
         process: Any = Process()
         pooled.move(process)
         again = process.sent[0]
-        assert (again.seen, again.shown, again.parsed) == ([2], [1], parsed)
+        assert (again.seen, again.shown, again.parsed) == ([2], [1], steps)
     assert not pooled.leave_parsers()
 
 
