@@ -242,8 +242,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
         else:
             # Raises errors of the class now.
             tokenizer = select_decoding(load_tokenizer(*own), model.tokenizer)
-        is_native = uses_native(settings.parsers, settings.names)
-        processes = settings.pool_processes(is_native=is_native)
+        processes = self.count_processes()
         detokenizers = build_detokenizers(settings.detokenizer, type(self).__module__, tokenizer)
         self._is_special = detokenizers.is_special
         if processes:
@@ -261,6 +260,12 @@ class Worker(abc.ABC, Generic[HandlerT]):
             self.parsers_in_rust,
             self.metrics,
         )
+
+    def count_processes(self) -> int:
+        """Return how many processes of the pool to start. Raises as `pool_processes`."""
+        settings = self.settings
+        is_native = uses_native(settings.parsers, settings.names)
+        return settings.pool_processes(is_native=is_native)
 
     def _build_pool(
         self, processes: int, arguments: JsonObject, own: OwnTokenizer | None

@@ -25,8 +25,8 @@ from .process_handle import ProcessHandle
 class PooledStream(RequestStream):
     """Sends the steps of one request to a process and collects the answers.
 
-    processed: number of steps that were processed. quick: number of those before the first for
-        which other requests could not wait; None if there was none.
+    processed: number of steps that were processed. quick: number of those before the first long
+        one, which made other requests move; None: all were short.
     deaths: number of processes that died in a step of this request, or outside of any step while
         they served it.
     report: called with each parser that raised. on_closed: called when the request has ended.
