@@ -82,17 +82,11 @@ MAX_COMPARED = 65_536
 PROCESS_MEMORY_MB = 2048
 """MiB: memory of a process of the pool beyond what it shares
 | MemoryError in the parser, which has failed; `--postprocess-memory-mb`"""
-MAX_DEATHS = 2
-"""processes: processes that die in the steps of a request
-| the request goes on without its parser, or fails"""
-MAX_PRESENT = 3
-"""processes: processes that die outside of its steps while serving it
+MAX_DEATHS = 3
+"""processes: processes that die in the steps of a request, or outside of any while serving it
 | the request goes on without its parser, or fails"""
 MAX_START_DEATHS = 5
 """processes: processes that die before any has served | the worker does not start"""
-# A process does all its work in steps; between them it gives a sign of life every few moments.
-SILENCE_S = 1.5
-"""seconds: silence of a process between steps | it is killed"""
 PROCESS_START_S = 30
 """seconds: from the fork of a process until it serves | it is killed"""
 MAX_STEP_S = 2.0

@@ -13,9 +13,10 @@ from backedge.base.json_types import JsonObject
 from backedge.engines.vllm.worker import build_parsers
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import Kind
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
+from backedge.postprocess.chunk_scheduler import ScheduledChunk
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import Chunk, PostprocessParams
+from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays, PostprocessSettings
 from backedge.tokenization.detokenizer import detokenizers
 from backedge.worker.backend import InlineBackend, NewRequest
 from dynamo.frontend.prepost import StreamingPostProcessor
@@ -64,7 +65,9 @@ class OurPostprocessor:
     ) -> None:
         tokenizer = get_tokenizer(str(TINY_MODEL))
         parsers = build_parsers(kind, ParserNames(tool_call_parser, REASONING_PARSER), tokenizer)
-        self._backend = InlineBackend(detokenizers(tokenizer), parsers, delays)
+        self._backend = InlineBackend(
+            detokenizers(tokenizer), parsers, PostprocessSettings(delays=delays)
+        )
 
     def __call__(self, answer: Answer) -> OurStream:
         """Start post-processing an answer."""

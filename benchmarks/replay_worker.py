@@ -18,17 +18,13 @@ from backedge.base.json_types import JsonObject
 from backedge.engines.dynamo.types import Context
 from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import Kind
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
+from backedge.templates.chat_template import ModelPrompts
 from backedge.testing.replay_worker.engine import ReplayEngine
 from backedge.testing.replay_worker.flags import add_runtime_flags
-from backedge.testing.replay_worker.worker import ReplayModel, ReplayWorker, serve
-from backedge.worker.backend import InlineBackend
-from backedge.worker.engine_worker import name_parsers_in_rust
-from backedge.worker.metrics import WorkerMetrics
-from backedge.worker.request_check import show_refusal
-from backedge.worker.request_stream import WorkerPostprocessor
-from backedge.worker.stock_frontends import build_stock_postprocessor, find_markers
-from backedge.worker.worker_card import build_worker_card
+from backedge.testing.replay_worker.worker import ReplayWorker, serve, start_replay
+from backedge.worker.engine_worker import LoadedModel
+from backedge.worker.flags import WorkerSettings
 from dynamo.runtime.logging import configure_dynamo_logging
 from typing_extensions import override
 
@@ -71,48 +67,31 @@ class Answers:
         )
 
 
+class VllmReplay(ReplayWorker):
+    """A replay worker that post-processes like a vLLM worker."""
+
+    engine_name = "vllm"
+    engine_version = importlib.metadata.version("vllm")
+
+    @override
+    def load(self) -> LoadedModel:
+        from backedge.engines.vllm.worker import build_parsers
+        from vllm.tokenizers import get_tokenizer
+
+        vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
+        names = self.settings.names
+        parsers = build_parsers(self.settings.parsers, names, vllm_tokenizer)
+        return LoadedModel(vllm_tokenizer, parsers, {})
+
+
 class PlainWorker(ReplayWorker):
     """A worker as Dynamo has them: no post-processing, and chunks that are pulled."""
 
     @override
-    async def generate(  # type: ignore[override]  # Dynamo pulls, since there is no sender
+    def generate(  # type: ignore[override]  # Dynamo pulls, since there is no sender
         self, request: JsonObject, context: Context
     ) -> AsyncGenerator[JsonObject, None]:
-        async for chunk in super().generate(request, context):
-            yield chunk
-
-
-def build_postprocessor(
-    arguments: argparse.Namespace, names: ParserNames, metrics: WorkerMetrics
-) -> WorkerPostprocessor:
-    """Return the post-processing of a vLLM worker with these flags."""
-    from backedge.engines.vllm.worker import build_parsers
-    from backedge.tokenization.detokenizer import detokenizers
-    from vllm.tokenizers import get_tokenizer
-
-    vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
-    parsers = build_parsers(arguments.parsers, names, vllm_tokenizer)
-    delays = MERGE_DELAYS[arguments.postprocess_latency]
-    backend = InlineBackend(
-        detokenizers(vllm_tokenizer), parsers, delays, "degrade", metrics.report
-    )
-    return WorkerPostprocessor(backend, metrics)
-
-
-def build_stock(
-    arguments: argparse.Namespace, names: ParserNames, metrics: WorkerMetrics
-) -> WorkerPostprocessor:
-    """Return the same for requests of Dynamo's Rust frontend."""
-    from backedge.tokenization.detokenizer import detokenizers
-    from vllm.tokenizers import get_tokenizer
-
-    return build_stock_postprocessor(
-        detokenizers(get_tokenizer(str(TINY_MODEL))),
-        find_markers(name_parsers_in_rust(arguments), names),
-        MERGE_DELAYS[arguments.postprocess_latency],
-        metrics,
-        show_refusal,
-    )
+        return start_replay(self.engine, request, context)
 
 
 def main() -> None:
@@ -136,30 +115,22 @@ def main() -> None:
     add_runtime_flags(parser)
     configure_dynamo_logging()
     arguments = parser.parse_args()
-    metrics = WorkerMetrics()
+    arguments.model, arguments.served_model_name = TINY_MODEL, MODEL_NAME
     answers = Answers(arguments.tokens, arguments.always)
     names = ParserNames(arguments.tool_call_parser, arguments.reasoning_parser)
-    post_processes = arguments.vllm_processing
-    worker_card = build_worker_card("vllm", importlib.metadata.version("vllm"), names)
+    settings = WorkerSettings(
+        names=names,
+        parsers=arguments.parsers,
+        post_processing=arguments.vllm_processing,
+        postprocess=PostprocessSettings(delays=MERGE_DELAYS[arguments.postprocess_latency]),
+    )
     engine = ReplayEngine(answers.find, tokens_per_second=arguments.pace)
-    worker = (
-        ReplayWorker(
-            engine,
-            build_postprocessor(arguments, names, metrics),
-            build_stock(arguments, names, metrics),
-        )
-        if post_processes
-        else PlainWorker(engine, None)
-    )
-    model = ReplayModel(
-        folder=TINY_MODEL,
-        name=MODEL_NAME,
-        context_length=answers.longest + arguments.prompt_tokens,
-        worker_card=worker_card if post_processes else None,
-        dyn_tool_call_parser=arguments.dyn_tool_call_parser,
-        dyn_reasoning_parser=arguments.dyn_reasoning_parser,
-    )
-    uvloop.run(serve(worker, model, arguments, metrics))
+    kind = VllmReplay if settings.post_processing else PlainWorker
+    worker = kind(settings, engine, arguments, ModelPrompts(TINY_MODEL))
+    worker.context_length = answers.longest + arguments.prompt_tokens
+    if settings.post_processing:
+        worker.build()
+    uvloop.run(serve(worker, arguments))
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ from backedge.base.json_types import JsonObject
 from backedge.engines.vllm.worker import build_parsers
 from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import Kind
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.messages import KEY, PostprocessedChunk, read
+from backedge.postprocess.settings import PostprocessSettings
 from backedge.tokenization.detokenizer import detokenizers
 from backedge.worker.backend import InlineBackend, PostprocessBackend
 from backedge.worker.pool import PoolSettings, PoolSupervisor
@@ -47,7 +47,7 @@ PARSER = "qwen3_coder"
 CALL_TOKENS = 17_000
 STREAM_PACE = 50.0  # tokens per second of a stream of content
 BY_KIND_STREAMS, BY_KIND_PACE, BY_KIND_TOKENS = 21, 100.0, 1000  # of each kind
-DELAYS = MERGE_DELAYS["balanced"]
+SETTINGS = PostprocessSettings()
 TOOL = {
     "type": "function",
     "function": {
@@ -228,7 +228,7 @@ def inline(kind: Kind, parser: str = PARSER) -> InlineBackend:
     """Return the backend of a worker without a pool."""
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
     parsers = build_parsers(kind, ParserNames(parser, REASONING_PARSER), vllm_tokenizer)
-    return InlineBackend(detokenizers(vllm_tokenizer), parsers, DELAYS)
+    return InlineBackend(detokenizers(vllm_tokenizer), parsers, SETTINGS)
 
 
 def pool_parts() -> tuple[Any, Any]:
@@ -264,7 +264,6 @@ async def stalls(streams: int, seconds: float, processes: int) -> list[Row]:
         build="benchmarks.stall:pool_parts",
         arguments={},
         parsers_name=PARSER,
-        delays=DELAYS,
     )
     pool = PoolSupervisor(settings)
     await pool.ready()

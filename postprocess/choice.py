@@ -1,4 +1,4 @@
-"""One choice: builds the stages for its request, takes its tokens through them and finishes it."""
+"""One choice: takes the tokens through the stages that its request needs, and finishes it."""
 
 from __future__ import annotations
 
@@ -8,35 +8,16 @@ from dataclasses import dataclass
 import msgspec
 
 from ..parsers.base import ParserFactory, StreamParser
-from ..parsers.events import Content, Event, Reasoning, ToolCallStarted
-from ..tokenization.detokenizer import Detokenizer, DetokenizerFactory
+from ..parsers.events import Event, Reasoning, ToolCallStarted
+from ..tokenization.detokenizer import DetokenizerFactory
 from .delta_builder import CallOutcome, DeltaBuilder, DeltaKind
-from .fallback import FallbackParser, OnError, Report
+from .fallback import FallbackParser, Report
 from .logprobs import LogprobBuilder
-from .messages import ChoiceDelta, Chunk, PostprocessParams, TokenLogprob
+from .messages import Chunk, PostprocessParams, TokenLogprob
+from .settings import OnError
 from .special_tokens import SpecialTokenHider
 from .stage_timing import StageClock, StageTime
 from .stop_strings import StopFilteredParser, StopStringFilter
-
-
-@dataclass(slots=True)
-class ChoiceStages:
-    """The stages that a token passes through, in this order.
-
-    parser: the model's parser, possibly wrapped in filters that the request needs.
-    fallback: the innermost parser, which counts reasoning and handles failures.
-    stop: `parser` if the request has stop strings, else None.
-    reads_runs: ordinary tokens may be processed together, because only their text matters.
-    """
-
-    clock: StageClock
-    detokenizer: Detokenizer
-    parser: StreamParser | StopFilteredParser
-    fallback: FallbackParser
-    stop: StopFilteredParser | None
-    deltas: DeltaBuilder
-    logprobs: LogprobBuilder | None
-    reads_runs: bool
 
 
 @dataclass(slots=True)
@@ -52,48 +33,6 @@ class PostprocessSetup:
     report: Report
 
 
-def build_stages(
-    params: PostprocessParams,
-    index: int,
-    prompt_token_ids: Sequence[int],
-    setup: PostprocessSetup,
-    clock: StageClock,
-) -> ChoiceStages:
-    """Return the stages of choice `index`.
-
-    Raises `ParserFailedError` if the parser cannot be built and `on_error` is "fail".
-    """
-    detokenizers, parsers = setup.detokenizers, setup.parsers
-    # Some parsers must see special tokens that the client must not see.
-    options, request = params.detokenizer, params.parser
-    shows = request.reads_forced_json or parsers.shows_special_tokens(request)
-    hides = shows and options.skip_special_tokens
-    if shows:
-        options = msgspec.structs.replace(options, skip_special_tokens=False)
-    detokenizer = detokenizers(options, prompt_token_ids)
-    fallback = FallbackParser(
-        parsers, params.parser, prompt_token_ids, params.response_id, setup.on_error, setup.report
-    )
-    fallback = clock.measure("parse", fallback)
-    hiding = SpecialTokenHider(fallback, detokenizers.is_special) if hides else fallback
-    stop = logprobs = None
-    if params.stop:
-        stop = _build_stop_filter(params, hiding, clock)
-    if params.logprobs is not None:
-        as_token_ids = params.return_tokens_as_token_ids
-        logprobs = LogprobBuilder(detokenizers, params.logprobs, as_token_ids=as_token_ids)
-    return ChoiceStages(
-        clock,
-        clock.measure("detokenize", detokenizer),
-        stop or hiding,
-        fallback,
-        stop,
-        clock.measure("write", DeltaBuilder(index, params.parser, parsers.breaks_before_calls)),
-        logprobs,
-        not hides and _reads_runs(params),
-    )
-
-
 def _build_stop_filter(
     params: PostprocessParams, parser: StreamParser, clock: StageClock
 ) -> StopFilteredParser:
@@ -104,6 +43,15 @@ def _build_stop_filter(
         splits=not parser.token_aligned,
     )
     return StopFilteredParser(parser, clock.measure("stop", stops), params.min_tokens)
+
+
+def _build_logprobs(
+    params: PostprocessParams, detokenizers: DetokenizerFactory
+) -> LogprobBuilder | None:
+    as_token_ids = params.return_tokens_as_token_ids
+    if params.logprobs is None:
+        return None
+    return LogprobBuilder(detokenizers, params.logprobs, as_token_ids=as_token_ids)
 
 
 def _reads_runs(params: PostprocessParams) -> bool:
@@ -118,8 +66,15 @@ def _reads_runs(params: PostprocessParams) -> bool:
 class Choice:
     """The state of one choice of a request, from its first token to its finish.
 
+    Its attributes are the stages that a token passes through. Some are read for each token.
+
     tokens: number of output tokens so far.
-    pending: the kinds of the deltas that `take` would return, in order.
+    parser: the model's parser, possibly wrapped in filters that the request needs.
+    fallback: the innermost parser, which counts reasoning and handles failures.
+    stop: `parser` if the request has stop strings, else None.
+    reads_runs: ordinary tokens may be processed together, because only their text matters.
+    deltas: its `take` returns the deltas since the last call.
+    pending: the kinds of these deltas, in order.
     finished: the choice gives no more deltas.
     ended_early: the choice finished before the engine did (a stop string, a stop token that the
         engine does not know, one call too many), so the engine must be stopped.
@@ -127,17 +82,43 @@ class Choice:
     open_calls: the calls that no client may execute (`DeltaBuilder.open_calls`).
     """
 
-    def __init__(self, params: PostprocessParams, stages: ChoiceStages) -> None:
+    def __init__(
+        self,
+        params: PostprocessParams,
+        index: int,
+        prompt_token_ids: Sequence[int],
+        setup: PostprocessSetup,
+        clock: StageClock,
+    ) -> None:
+        """Build the stages of choice `index`.
+
+        Raises `ParserFailedError` if the parser cannot be built and `on_error` is "fail".
+        """
+        detokenizers, parsers = setup.detokenizers, setup.parsers
+        # Some parsers must see special tokens that the client must not see.
+        options, request = params.detokenizer, params.parser
+        shows = request.reads_forced_json or parsers.shows_special_tokens(request)
+        hides = shows and options.skip_special_tokens
+        if shows:
+            options = msgspec.structs.replace(options, skip_special_tokens=False)
         self._params = params
-        self._stages = stages
-        # Attributes of this object because they are read for each token.
-        self._detokenizer = stages.detokenizer
-        self._parser = stages.parser
-        self._deltas = stages.deltas
-        self._reads_runs = stages.reads_runs
+        self._clock = clock
+        self._detokenizer = clock.measure("detokenize", detokenizers(options, prompt_token_ids))
+        fallback = FallbackParser(
+            parsers, request, prompt_token_ids, params.response_id, setup.on_error, setup.report
+        )
+        self.fallback = fallback = clock.measure("parse", fallback)
+        hiding = SpecialTokenHider(fallback, detokenizers.is_special) if hides else fallback
+        self.stop = _build_stop_filter(params, hiding, clock) if params.stop else None
+        self.parser = self.stop or hiding
+        self.deltas = clock.measure(
+            "write", DeltaBuilder(index, request, parsers.breaks_before_calls)
+        )
+        self._logprobs = _build_logprobs(params, detokenizers)
+        self.reads_runs = not hides and _reads_runs(params)
         self._annotates = params.annotates_tokens
         self._stop_token_ids = frozenset(params.stop_token_ids)
-        self.pending: list[DeltaKind] = stages.deltas.pending
+        self.pending: list[DeltaKind] = self.deltas.pending
         self.tokens = 0
         self.finished = False
         self.ended_early = False
@@ -147,10 +128,10 @@ class Choice:
     @property
     def reasoning_tokens(self) -> int:
         """Number of reasoning tokens so far, without markers."""
-        return self._stages.fallback.reasoning_tokens
+        return self.fallback.reasoning_tokens
 
     def feed(self, chunk: Chunk) -> None:
-        """Process the tokens of `chunk`; `take` returns the deltas.
+        """Process the tokens of `chunk`.
 
         Tokens after the finish are dropped: the engine may run ahead of our stop.
         Raises `ParserFailedError` if the parser raises and `on_error` is "fail".
@@ -160,7 +141,7 @@ class Choice:
             stops, chunk = chunk.finish_reason is None, chunk.end_at(end)
         token_ids = chunk.token_ids
         ends = chunk.finish_reason is not None
-        start = self._take_run(token_ids[:-1] if ends else token_ids) if self._reads_runs else 0
+        start = self._take_run(token_ids[:-1] if ends else token_ids) if self.reads_runs else 0
         for position in range(start, len(token_ids)):
             if self.finished:
                 break
@@ -179,31 +160,17 @@ class Choice:
 
     @property
     def annotated(self) -> int:
-        """Number of last tokens whose ids or logprobs `take` has not returned yet."""
-        return self._deltas.annotated
+        """Number of last tokens whose ids or logprobs are in no delta that was taken."""
+        return self.deltas.annotated
 
     @property
     def logprobs(self) -> list[TokenLogprob]:
-        """The logprobs of the tokens that `take` has not returned yet."""
-        return self._deltas.logprobs
-
-    def take(self) -> list[ChoiceDelta]:
-        """Return the deltas since the last call."""
-        return self._deltas.take()
+        """The logprobs of the tokens that are in no delta that was taken."""
+        return self.deltas.logprobs
 
     def take_times(self) -> list[StageTime]:
         """Return the time spent in each stage since the last call, if it is measured."""
-        return self._stages.clock.take(self.tokens)
-
-    @property
-    def unshown(self) -> int:
-        """Number of characters that the parser was fed and that are in no delta yet."""
-        return 0 if self.finished else self._stages.fallback.unshown
-
-    def show(self, text: str) -> None:
-        """Add `text` to the deltas, as content of tokens that `take` has returned."""
-        if text and not self.finished:
-            self._write([Content(text)])
+        return self._clock.take(self.tokens)
 
     def degrade(self, error: Exception) -> None:
         """Continue without the parser, as if it had raised `error`.
@@ -211,7 +178,7 @@ class Choice:
         Raises `ParserFailedError` if `on_error` is "fail".
         """
         if not self.finished:
-            self._write(self._stages.fallback.degrade(error))
+            self._write(self.fallback.degrade(error))
 
     def _take_run(self, token_ids: Sequence[int]) -> int:
         """Process ordinary tokens together, without the token that ends generation.
@@ -221,27 +188,27 @@ class Choice:
         count = len(token_ids)
         if count == 1:
             text = self._detokenizer.feed(token_ids[0])
-        elif count and self._stages.fallback.reads_together(token_ids):
+        elif count and self.fallback.reads_together(token_ids):
             text = self._detokenizer.feed_all(token_ids)
         else:
             return 0
         self.tokens += count
-        for event in self._parser.feed(text, token_ids):
-            self._deltas.write(event)
+        for event in self.parser.feed(text, token_ids):
+            self.deltas.write(event)
         return count
 
     def _take_token(self, chunk: Chunk, position: int) -> None:
         self.tokens += 1
         params, token_id = self._params, chunk.token_ids[position]
-        hidden = not params.parser.include_reasoning and self._stages.fallback.in_reasoning
+        hidden = not params.parser.include_reasoning and self.fallback.in_reasoning
         if chunk.finish_reason is not None and position == len(chunk.token_ids) - 1:
             # The client does not see the token that ends generation (end of sequence, a stop
             # token), but parsers read its id.
             shows = chunk.finish_reason != "stop" or params.include_stop_str_in_output
             self._end(self._detokenizer.feed(token_id) if shows else "", (token_id,), chunk)
         else:
-            self._write(self._parser.feed(self._detokenizer.feed(token_id), (token_id,)))
-            stop = self._stages.stop
+            self._write(self.parser.feed(self._detokenizer.feed(token_id), (token_id,)))
+            stop = self.stop
             if stop is not None and stop.matched is not None and not self.finished:
                 self._finish("stop", stop.matched, cut=False, early=True)
         if self._annotates:
@@ -249,11 +216,11 @@ class Choice:
 
     def _annotate(self, chunk: Chunk, position: int, token_id: int | None) -> None:
         """Add the token's id and logprobs to the delta that it produced. None: hidden."""
-        logprob, builder = None, self._stages.logprobs
+        logprob, builder = None, self._logprobs
         has_logprobs = len(chunk.logprobs or ()) == len(chunk.token_ids)
         if builder is not None and has_logprobs and token_id is not None:
             logprob = builder.build(chunk, position)
-        self._deltas.annotate(token_id if self._params.return_token_ids else None, logprob)
+        self.deltas.annotate(token_id if self._params.return_token_ids else None, logprob)
 
     def _write(self, events: list[Event]) -> None:
         parser = self._params.parser
@@ -261,17 +228,17 @@ class Choice:
             if isinstance(event, Reasoning) and not parser.include_reasoning:
                 continue
             starts = isinstance(event, ToolCallStarted)
-            if starts and self._deltas.calls and not parser.parallel_tool_calls:
+            if starts and self.deltas.calls and not parser.parallel_tool_calls:
                 self._finish("stop", None, cut=False, early=True)
             if self.finished:
                 return
-            self._deltas.write(event)
+            self.deltas.write(event)
 
     def _end(self, text: str, token_ids: Sequence[int], chunk: Chunk) -> None:
         """Process the last token, release the text that the parser holds back, and finish."""
         reason, stop_reason = chunk.finish_reason or "stop", chunk.stop_reason
-        events = self._parser.finish(text, token_ids, cut=reason != "stop")
-        stop = self._stages.stop
+        events = self.parser.finish(text, token_ids, cut=reason != "stop")
+        stop = self.stop
         if stop is not None and stop.matched is not None:
             reason, stop_reason = "stop", stop.matched
         self._write(events)
@@ -285,10 +252,10 @@ class Choice:
         self.ended_early = early
         # This includes a named tool_choice, for which OpenAI says "stop": Dynamo's HTTP layer
         # says "tool_calls" when it does not stream, and both must agree.
-        self.open_calls = self._deltas.open_calls(stopped=finish_reason == "stop")
-        if finish_reason == "stop" and self._deltas.calls and not self.open_calls:
+        self.open_calls = self.deltas.open_calls(stopped=finish_reason == "stop")
+        if finish_reason == "stop" and self.deltas.calls and not self.open_calls:
             finish_reason = "tool_calls"
-        fallback = self._stages.fallback
-        self.calls = self._deltas.call_outcomes(cut=cut, failed=fallback.failed)
+        fallback = self.fallback
+        self.calls = self.deltas.call_outcomes(cut=cut, failed=fallback.failed)
         self.calls += ["dropped"] * fallback.dropped_calls
-        self._deltas.finish(finish_reason, stop_reason, cut=cut)
+        self.deltas.finish(finish_reason, stop_reason, cut=cut)

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import floor, inf
-from typing import Literal, get_args
+from typing import get_args
 
 import msgspec
 
@@ -33,38 +33,10 @@ from .choice import Choice
 from .delta_builder import CallOutcome, DeltaKind
 from .messages import ChoiceDelta, Chunk, PostprocessParams, Usage
 from .postprocessor import Postprocessor
+from .settings import MergeDelays
 from .stage_timing import StageTime
 
 KINDS: tuple[DeltaKind, ...] = get_args(DeltaKind)
-Latency = Literal["lowest", "balanced", "throughput"]
-
-
-class MergeDelays(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a delta of each kind may wait for more of the same kind, in seconds.
-
-    tokens: the delay of tokens without a delta.
-    """
-
-    content: float = 0.0
-    reasoning: float = 0.0
-    tools: float = 0.0
-    tokens: float = 1.0
-
-    def delay(self, kind: DeltaKind) -> float:
-        """Return the delay of a delta of this kind; 0 for a finish."""
-        return 0.0 if kind == "finish" else float(getattr(self, kind))
-
-    @property
-    def shortest(self) -> float:
-        """The shortest delay of a delta."""
-        return min(self.content, self.reasoning, self.tools)
-
-
-MERGE_DELAYS: dict[Latency, MergeDelays] = {
-    "lowest": MergeDelays(),
-    "balanced": MergeDelays(content=0.1, reasoning=0.2, tools=0.5),
-    "throughput": MergeDelays(content=0.3, reasoning=1.0, tools=2.0, tokens=5.0),
-}
 # After this part of its delay a stream sends its next chunk.
 PATIENCE = 0.9
 # The part of a delay that stays unused: timers ring late, and sending takes time.
@@ -120,10 +92,14 @@ class _NextChunk:
 
 
 class ChunkScheduler:
-    """Schedules the chunks of one request.
+    """Schedules the chunks of one request: a worker's `RequestStream` that runs in its event loop.
 
     due: when `take` has a chunk that may wait no longer; infinite while there is no chunk.
+    idle, room: what `add` takes is processed at once, so nothing queues.
     """
+
+    idle = True
+    room = None
 
     def __init__(self, postprocessor: Postprocessor, delays: MergeDelays) -> None:
         self.postprocessor = postprocessor
@@ -176,24 +152,16 @@ class ChunkScheduler:
         self.postprocessor.degrade(index, error)
         self._set_due(self._next[index], now, 0.0)
 
-    def unshown(self, index: int) -> int:
-        """Return how many characters of a choice's sent tokens wait for a later chunk.
-
-        Without a stream all do, so a process that repeats them has them as well.
-        """
-        is_own_text = self._params.stream and not self._params.parser.reads_forced_json
-        return self.postprocessor.choices[index].unshown if is_own_text else 0
-
-    def forget(self, index: int, unshown: str = "") -> None:
+    def forget(self, index: int, *, keeps_deltas: bool = False) -> None:
         """Drop the next chunk of a choice: another process has already sent it to the client.
 
-        unshown: the text of its tokens that the other process had not sent.
+        keeps_deltas: it was sent without those that a stream has now, since a parser held them.
         """
-        following = self._next[index]
-        self._take(index, following, 0.0)
-        if unshown:
-            following.choice.show(unshown)
-            self._set_due(following, following.since, 0.0)
+        chunk = self._next[index]
+        if keeps_deltas and self._params.stream and chunk.choice.pending:
+            chunk.token_ids.clear()
+            return
+        self._take(index, chunk, 0.0)
         self.due = min([chunk.due for chunk in self._next])
 
     def take(self, now: float) -> list[ScheduledChunk]:
@@ -219,6 +187,9 @@ class ChunkScheduler:
     def engine_wait_s(self, index: int) -> float:
         """Return how long the engine may collect tokens of a choice."""
         return self._engine_waits[self._next[index].kind]
+
+    def close(self) -> None:
+        """Do nothing: no other object holds the request."""
 
     def _set_due(self, chunk: _NextChunk, now: float, age_s: float) -> None:
         due, choice = chunk.due, chunk.choice

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 from typing_extensions import override
 
@@ -14,8 +13,8 @@ from ..parsers.events import Content, Event, Reasoning
 from ..parsers.forced_calls import wrap_forced_calls
 from ..parsers.held_back import HeldText, hold_pieces
 from ..parsers.passthrough import PassthroughParser
+from .settings import OnError
 
-OnError = Literal["degrade", "fail"]
 Report = Callable[[ParserFailedError], None]
 
 
@@ -80,14 +79,6 @@ class FallbackParser(ParserWrapper):
         if held is None:
             return hold_pieces("native parser", reversed(self._held), self._held_characters)
         return held
-
-    @property
-    def unshown(self) -> int:
-        """Number of the last characters fed that no event has shown."""
-        if self.failed:
-            return 0
-        held = self._inner.held
-        return self._held_characters if held is None else sum(each.length for each in held)
 
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:

@@ -11,10 +11,11 @@ from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import linear_parsers
 from ..parsers.passthrough import PassthroughParsers
 from ..tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
-from .choice import Choice, PostprocessSetup, build_stages
+from .choice import Choice, PostprocessSetup
 from .delta_builder import aggregate_deltas
-from .fallback import FallbackParser, OnError, Report
+from .fallback import FallbackParser, Report
 from .messages import ChoiceDelta, Chunk, PostprocessParams, Usage
+from .settings import OnError
 from .stage_timing import Clock, StageClock
 from .usage import UsageCounter
 
@@ -61,13 +62,12 @@ class Postprocessor:
         self._parsers_name = parsers.name
         setup = PostprocessSetup(detokenizers, parsers, on_error, report)
         try:
-            stages = [
-                build_stages(params, index, prompt_token_ids, setup, StageClock(clock))
+            self.choices = tuple(
+                Choice(params, index, prompt_token_ids, setup, StageClock(clock))
                 for index in range(params.n)
-            ]
+            )
         except BaseException as error:  # noqa: BLE001 - a tokenizer is third-party code
             self._fail(error)
-        self.choices = tuple(Choice(params, of_choice) for of_choice in stages)
         self.usage_counter = UsageCounter(params.prompt_length)
 
     @property
@@ -133,10 +133,10 @@ class Postprocessor:
         choice = self.choices[index]
         try:
             if self.params.stream:
-                return choice.take()
+                return choice.deltas.take()
             if not choice.finished or not choice.pending:
                 return []
-            return [aggregate_deltas(choice.take(), choice.open_calls)]
+            return [aggregate_deltas(choice.deltas.take(), choice.open_calls)]
         except BaseException as error:  # noqa: BLE001 - only this request may fail
             self._fail(error)
 

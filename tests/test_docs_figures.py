@@ -8,10 +8,9 @@ import pytest
 from backedge.base import limits
 from backedge.frontend.main import ENVIRONMENT
 from backedge.parsers.formats.catalog import FORMATS
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
 from backedge.testing.tokenizer_kit.samples import LONG_CHARACTERS
 from backedge.tokenization.prompt_encoder import PART_CHARACTERS
-from backedge.worker.flags import WorkerSettings
 from backedge.worker.metrics import MEASURED_ONE_IN
 from backedge.worker.pool import CORES_PER_PROCESS, MAX_AUTO_PROCESSES
 
@@ -111,7 +110,10 @@ OF_THE_CODE = [
         "docs/flags.md",
         f"one process for every {CORES_PER_PROCESS} cores, at most {MAX_AUTO_PROCESSES}",
     ),
-    ("docs/flags.md", f"`--postprocess-on-error` applies. Default {WorkerSettings().deadline_s:g}"),
+    (
+        "docs/flags.md",
+        f"`--postprocess-on-error` applies. Default {PostprocessSettings().deadline_s:g}",
+    ),
     ("docs/flags.md", f"needs more fails. Default {limits.PROCESS_MEMORY_MB}"),
     ("docs/recording.md", f"`--postprocess-record-mb MIB` | {limits.RECORDINGS_MB} |"),
     ("docs/turns.md", f"`--keep-turns-mb {limits.KEEP_TURNS_MB}`"),

@@ -6,16 +6,17 @@ generates and takes the chunks that are due.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from typing_extensions import override
 
 from ..parsers.base import ParserFactory
-from ..postprocess.chunk_scheduler import ChunkScheduler, MergeDelays, ScheduledChunk
-from ..postprocess.fallback import OnError, Report
+from ..postprocess.chunk_scheduler import ChunkScheduler, ScheduledChunk
+from ..postprocess.fallback import Report
 from ..postprocess.messages import Chunk, PostprocessParams
 from ..postprocess.postprocessor import Postprocessor, log_failure
+from ..postprocess.settings import PostprocessSettings
 from ..postprocess.stage_timing import Clock
 from ..tokenization.detokenizer import DetokenizerFactory
 
@@ -52,11 +53,8 @@ class RequestStream(Protocol):
         """Return how long the engine may collect tokens of choice `index` before delivery."""
 
     @property
-    def full(self) -> bool:
-        """Whether `add` must not be called now; `room` waits until it may be."""
-
-    async def room(self) -> None:
-        """Wait until `add` may be called."""
+    def room(self) -> Awaitable[None] | None:
+        """Await this, and look again, before the next `add`; None: it may be called now."""
 
     def close(self) -> None:
         """Drop the request, finished or not."""
@@ -81,25 +79,14 @@ class NewRequest(NamedTuple):
 class PostprocessBackend(Protocol):
     """Starts the post-processing of requests; one object per worker."""
 
+    settings: PostprocessSettings
+
     @property
     def parsers_name(self) -> str:
         """The parsers' label on /metrics."""
 
     def start(self, new: NewRequest) -> RequestStream:
         """Start the stream of a request. Raises `ParserFailedError` as `RequestStream.add`."""
-
-
-class InlineStream(ChunkScheduler):
-    """A `RequestStream` in this process, which processes input at once."""
-
-    idle = True
-    full = False
-
-    async def room(self) -> None:
-        """Return at once: input never queues."""
-
-    def close(self) -> None:
-        """Do nothing: no other object holds the request."""
 
 
 class InlineBackend(PostprocessBackend):
@@ -109,14 +96,12 @@ class InlineBackend(PostprocessBackend):
         self,
         detokenizers: DetokenizerFactory,
         parsers: ParserFactory,
-        delays: MergeDelays,
-        on_error: OnError = "degrade",
+        settings: PostprocessSettings,
         report: Report = log_failure,
     ) -> None:
         self._detokenizers = detokenizers
         self._parsers = parsers
-        self.delays = delays
-        self._on_error = on_error
+        self.settings = settings
         self._report = report
 
     @property
@@ -125,8 +110,8 @@ class InlineBackend(PostprocessBackend):
         return self._parsers.name
 
     @override
-    def start(self, new: NewRequest) -> InlineStream:
-        stream = InlineStream(self.build(new, self._parsers), self.delays)
+    def start(self, new: NewRequest) -> ChunkScheduler:
+        stream = ChunkScheduler(self.build(new, self._parsers), self.settings.delays)
         stream.resume(new.token_ids[new.params.prompt_length :], new.now)
         return stream
 
@@ -137,7 +122,7 @@ class InlineBackend(PostprocessBackend):
             self._detokenizers,
             parsers,
             prompt_token_ids=new.token_ids[: new.params.prompt_length],
-            on_error=self._on_error,
+            on_error=self.settings.on_error,
             report=self._report,
             clock=new.clock,
         )

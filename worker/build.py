@@ -44,10 +44,10 @@ def build_postprocessors(
     Logs what this worker does.
     """
     metrics.pool, metrics.engine = pool, model.engine
-    inline = (detokenizers, parsers, settings.delays, settings.on_error, metrics.report)
+    postprocess = settings.postprocess
     kind = "native" if uses_native(settings.parsers, settings.names) else "linear"
     model = msgspec.structs.replace(model, parsers=settings.names, kind=kind)
-    processes = 0 if pool is None else pool.settings.processes
+    processes = 0 if pool is None else pool.size
     logger.info(
         "backedge %s post-processes in this worker of %s %s: %s",
         importlib.metadata.version("backedge"),
@@ -57,17 +57,16 @@ def build_postprocessors(
     )
     recorder = build_recorder(settings.record, model, detokenizers, metrics)
     own = WorkerPostprocessor(
-        pool or InlineBackend(*inline),
+        pool or InlineBackend(detokenizers, parsers, postprocess, metrics.report),
         metrics,
         show_refusal,
         recorder=recorder,
-        malformed_calls=settings.malformed_calls,
     )
     if not settings.stock_frontends:
         return own, None
     markers = find_markers(in_rust, settings.names)
     return own, build_stock_postprocessor(
-        detokenizers, markers, settings.delays, metrics, show_refusal, recorder
+        detokenizers, markers, postprocess, metrics, show_refusal, recorder
     )
 
 
@@ -75,13 +74,14 @@ def describe_settings(
     settings: WorkerSettings, parsers: str, tokenizer: object, processes: int
 ) -> str:
     """Return what the flags select, for the log. parsers: their kind and names."""
-    delays = msgspec.structs.asdict(settings.delays).items()
+    postprocess = settings.postprocess
+    delays = msgspec.structs.asdict(postprocess.delays).items()
     where = f"in {processes} processes" if processes else "inline"
     record = settings.record
     return (
         f"{parsers}, detokenizer {settings.detokenizer}, tokenizer {type(tokenizer).__module__}."
-        f"{type(tokenizer).__qualname__}, {where}, on error {settings.on_error}, "
-        f"malformed calls {settings.malformed_calls}, merge delays "
+        f"{type(tokenizer).__qualname__}, {where}, on error {postprocess.on_error}, "
+        f"malformed calls {postprocess.malformed_calls}, merge delays "
         f"{' '.join(f'{name} {seconds * MS_PER_S:g} ms' for name, seconds in delays)}, "
         f"stock frontends {ON if settings.stock_frontends else OFF}, "
         f"recordings {'none' if record is None else record.folder}"

@@ -51,7 +51,7 @@ from .discovery import DiscoveryEntry
 from .egress import push_or_pull, take_sender
 from .flags import WorkerSettings
 from .metrics import WorkerMetrics
-from .pool import PoolSupervisor
+from .pool import PoolSettings, PoolSupervisor
 from .request_check import check_engine_fields, check_params, refuse
 from .request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
 from .stock_frontends import read_stock_params
@@ -242,8 +242,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
         else:
             # Raises errors of the class now.
             tokenizer = select_decoding(load_tokenizer(*own), model.tokenizer)
-        is_native = uses_native(settings.parsers, settings.names)
-        processes = settings.pool_processes(is_native=is_native)
+        processes = self.count_processes()
         detokenizers = build_detokenizers(settings.detokenizer, type(self).__module__, tokenizer)
         self._is_special = detokenizers.is_special
         if processes:
@@ -262,6 +261,12 @@ class Worker(abc.ABC, Generic[HandlerT]):
             self.metrics,
         )
 
+    def count_processes(self) -> int:
+        """Return how many processes of the pool to start. Raises as `pool_processes`."""
+        settings = self.settings
+        is_native = uses_native(settings.parsers, settings.names)
+        return settings.pool_processes(is_native=is_native)
+
     def _build_pool(
         self, processes: int, arguments: JsonObject, own: OwnTokenizer | None
     ) -> PoolSupervisor:
@@ -273,7 +278,13 @@ class Worker(abc.ABC, Generic[HandlerT]):
             "detokenizer": self.settings.detokenizer,
         }
         build = f"{__name__}:{pool_parts.__name__}"
-        settings = self.settings.build_pool_settings(processes, build, parts, self.parsers.name)
+        settings = PoolSettings(
+            processes=processes,
+            build=build,
+            arguments=parts,
+            parsers_name=self.parsers.name,
+            postprocess=self.settings.postprocess,
+        )
         return PoolSupervisor(settings, self.metrics.report, self._discovery.update)
 
     def other_tokenizer(self, path: str, *, trust_remote_code: bool) -> OtherTokenizer | None:

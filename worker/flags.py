@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -24,14 +24,18 @@ from ..base.flags import (
     read_variable,
     with_variable,
 )
-from ..base.json_types import JsonObject
 from ..base.limits import PROCESS_MEMORY_MB
 from ..parsers.api import Engine
 from ..parsers.base import MalformedCalls, ParserNames
 from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format
 from ..parsers.response_template import DESCRIBED, describing_name
-from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
-from ..postprocess.fallback import OnError
+from ..postprocess.settings import (
+    MERGE_DELAYS,
+    Latency,
+    MergeDelays,
+    OnError,
+    PostprocessSettings,
+)
 from ..recording import flags as record_flags
 from ..recording.flags import RecordSettings
 from ..templates.auto_parsers import asks_model, resolve_auto
@@ -40,7 +44,6 @@ from ..tokenization.tokenizer_selection import TokenizerSelection
 from .pool import (
     CORES_PER_PROCESS,
     MAX_AUTO_PROCESSES,
-    PoolSettings,
     auto_processes,
 )
 
@@ -208,12 +211,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     tool_parser_plugin: str | None = None
     parsers: Kind = "auto"
     detokenizer: Literal["table", "native"] = "table"
-    on_error: OnError = "degrade"
-    malformed_calls: MalformedCalls = "open"
-    delays: MergeDelays = MERGE_DELAYS["balanced"]
     workers: int | None = None
-    deadline_s: float = 2.0
-    memory_mb: int = PROCESS_MEMORY_MB
+    postprocess: PostprocessSettings = PostprocessSettings()
     stock_frontends: bool = True
     record: RecordSettings | None = None
     tokenizer: TokenizerSelection = TokenizerSelection()
@@ -234,21 +233,6 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
                 "own: leave out --postprocess-workers 0."
             )
         return self.workers
-
-    def build_pool_settings(
-        self, processes: int, build: str, arguments: JsonObject, parsers_name: str
-    ) -> PoolSettings:
-        """Return the pool's settings; the parameters are its fields."""
-        return PoolSettings(
-            processes=processes,
-            build=build,
-            arguments=arguments,
-            parsers_name=parsers_name,
-            delays=self.delays,
-            on_error=self.on_error,
-            deadline_s=self.deadline_s,
-            memory_mb=self.memory_mb,
-        )
 
 
 def enabling_flags(engine: Engine) -> tuple[str, str]:
@@ -390,8 +374,9 @@ def read_settings(arguments: argparse.Namespace, engine: Engine) -> WorkerSettin
     return read_postprocessing(arguments, read_parser_names(arguments), tokenizer)
 
 
-# The settings that a flag --postprocess-NAME has as they are.
-PLAIN = tuple("parsers detokenizer on_error malformed_calls workers deadline_s memory_mb".split())
+# The settings that a flag --postprocess-NAME has as they are: the worker's, and post-processing's.
+PLAIN = ("parsers", "detokenizer", "workers")
+PLAIN_POSTPROCESS = ("on_error", "malformed_calls", "deadline_s", "memory_mb")
 
 
 def read_postprocessing(
@@ -399,16 +384,20 @@ def read_postprocessing(
 ) -> WorkerSettings:
     """Return the settings of a worker that post-processes; it may lack some of the flags."""
     flags = vars(arguments)
-    given = {name: flags[flag] for name in PLAIN if (flag := f"postprocess_{name}") in flags}
+
+    def given(names: Iterable[str]) -> dict[str, Any]:
+        return {name: flags[flag] for name in names if (flag := f"postprocess_{name}") in flags}
+
     delays = MERGE_DELAYS[arguments.postprocess_latency]
+    delays = msgspec.structs.replace(delays, **arguments.postprocess_latency_ms)
     return WorkerSettings(
         names=names,
         tool_parser_plugin=getattr(arguments, "tool_parser_plugin", None) or None,
-        delays=msgspec.structs.replace(delays, **arguments.postprocess_latency_ms),
+        postprocess=PostprocessSettings(delays=delays, **given(PLAIN_POSTPROCESS)),
         stock_frontends=arguments.postprocess_stock_frontends == ON,
         record=record_flags.read_record_settings(arguments),
         tokenizer=tokenizer,
-        **given,
+        **given(PLAIN),
     )
 
 

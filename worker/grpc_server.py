@@ -10,16 +10,16 @@ import json
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Protocol
+from typing import Annotated, Protocol, TypeAlias
 
 import msgspec
 from google.protobuf.message import Message
 from smg_grpc_proto.generated import common_pb2
 
+from ..base import limits
 from ..base.errors import ProtocolError, RequestError, SetupError
 from ..base.json_types import JsonObject, check_nesting
 from .grpc_calls import Call
-from .remote_engine import ServedModel
 
 Put = Callable[[JsonObject, object], None]
 """Writes a value into the fields of a `GenerateRequest`, its first argument."""
@@ -136,6 +136,25 @@ def refuse_fields(prefix: str, values: JsonObject, unknown: Iterable[str]) -> No
             raise RequestError(f"{prefix}{field}", "is not passed to an engine over gRPC")
 
 
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+
+
+class ServedModel(msgspec.Struct, frozen=True):
+    """The model of an engine; None for facts that its server does not give.
+
+    context_length, block_size: in tokens. vocabulary_size: number of token ids.
+    grammar_waits: whether a grammar starts after the reasoning, not with the first token.
+    """
+
+    path: str
+    context_length: Count | None = None
+    vocabulary_size: Count | None = None
+    block_size: Count | None = None
+    max_num_seqs: Count | None = None
+    data_parallel_size: Annotated[int, msgspec.Meta(ge=1, le=limits.MAX_RANKS)] | None = None
+    grammar_waits: bool | None = None
+
+
 class EngineStub(Protocol):
     """The calls of an engine's service."""
 
@@ -147,7 +166,7 @@ class EngineStub(Protocol):
 
 
 class GrpcServer:
-    """The server of one engine. Its methods raise as those of `EngineServer`.
+    """The gRPC server of one engine. Its methods raise `grpc.aio.AioRpcError`.
 
     stub: of its service. messages: the module of the service's messages. fields: of its requests.
     build: makes the message of a request in Dynamo's form, from its id and the sampling options
@@ -171,7 +190,7 @@ class GrpcServer:
         self._describe = describe
 
     async def describe(self, timeout_s: float) -> ServedModel:
-        """Return the model that the server names."""
+        """Return the model that the server names. Raises `SetupError` if it cannot be one."""
         asked = self._messages.GetModelInfoRequest(), self._messages.GetServerInfoRequest()
         model = await self._stub.GetModelInfo(asked[0], timeout=timeout_s)
         server = await self._stub.GetServerInfo(asked[1], timeout=timeout_s)

@@ -10,14 +10,11 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from typing import Annotated, Protocol, TypeAlias
 
 import grpc
-import msgspec
 from dynamo.common.backend.engine import EngineConfig, LLMEngine, LlmRegistration
 from dynamo.common.backend.publisher import KvEventSource, PushSource
 from dynamo.common.backend.worker import WorkerConfig
-from google.protobuf.message import Message
 from typing_extensions import override
 
 from ..base import limits
@@ -27,6 +24,7 @@ from ..base.log import get_logger
 from ..engines.dynamo.types import GRAMMAR_WAITS, Context
 from .cache_events import CacheEvents
 from .grpc_calls import Call, describe_error
+from .grpc_server import GrpcServer, ServedModel
 
 logger = get_logger(__name__)
 
@@ -49,55 +47,6 @@ CHANNEL_OPTIONS = (
 )
 
 
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
-
-
-class ServedModel(msgspec.Struct, frozen=True):
-    """The model of an engine; None for facts that its server does not give.
-
-    context_length, block_size: in tokens. vocabulary_size: number of token ids.
-    grammar_waits: whether a grammar starts after the reasoning, not with the first token.
-    """
-
-    path: str
-    context_length: Count | None = None
-    vocabulary_size: Count | None = None
-    block_size: Count | None = None
-    max_num_seqs: Count | None = None
-    data_parallel_size: Annotated[int, msgspec.Meta(ge=1, le=limits.MAX_RANKS)] | None = None
-    grammar_waits: bool | None = None
-
-
-class RemoteRequest(Protocol):
-    """One request in the engine."""
-
-    @property
-    def call(self) -> Call:
-        """The call, which gives the responses."""
-
-    def read(self, response: Message) -> list[JsonObject]:
-        """Return a response as outputs of Dynamo's form. Raises `ProtocolError`."""
-
-
-class EngineServer(Protocol):
-    """The gRPC server of one engine. Its methods raise `grpc.aio.AioRpcError`."""
-
-    async def describe(self, timeout_s: float) -> ServedModel:
-        """Return the model that the server names. Raises `SetupError` if it cannot be one."""
-
-    async def is_healthy(self, timeout_s: float) -> bool:
-        """Whether the engine can answer."""
-
-    def ask(self, request: JsonObject, request_id: str) -> RemoteRequest:
-        """Start a request in Dynamo's form.
-
-        Raises `RequestError` for what the server's protocol cannot say.
-        """
-
-    def subscribe(self) -> Call:
-        """Start a call that gives batches of KV cache events."""
-
-
 class RemoteEngine(LLMEngine):
     """The engine of a server at `address`, "host:port".
 
@@ -109,7 +58,7 @@ class RemoteEngine(LLMEngine):
 
     def __init__(
         self,
-        server: EngineServer,
+        server: GrpcServer,
         engine_name: str,
         address: str,
         config: WorkerConfig,

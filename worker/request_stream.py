@@ -20,7 +20,6 @@ from ..base.json_types import JsonObject
 from ..base.limits import MAX_ERROR, MAX_PARAMS_CHARACTERS
 from ..base.log import get_logger
 from ..engines.dynamo.types import Context, ResponseSender
-from ..parsers.base import MalformedCalls
 from ..parsers.events import MALFORMATIONS
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.engine_output import ABORTS, engine_error, parse_engine_output
@@ -77,7 +76,6 @@ class WorkerPostprocessor:
     show: converts an error of the engine's handler into the one to raise.
     write: builds a request's chunk writer; it gets a clock if the request is measured.
     recorder: None to record nothing.
-    malformed_calls: for all requests.
     """
 
     def __init__(
@@ -87,7 +85,6 @@ class WorkerPostprocessor:
         show: Callable[[Exception], Exception] | None = None,
         write: Callable[[Clock | None], ChunkWriter] = PostprocessedWriter,
         recorder: Recorder | None = None,
-        malformed_calls: MalformedCalls = "open",
     ) -> None:
         self.backend = backend
         self.metrics = metrics or WorkerMetrics()
@@ -95,7 +92,6 @@ class WorkerPostprocessor:
         self.show = show or (lambda error: error)
         self.write = write
         self._recorder = recorder
-        self._malformed_calls = malformed_calls
 
     def stream(
         self,
@@ -114,8 +110,9 @@ class WorkerPostprocessor:
         sender: takes the chunks; the generator then yields none.
         context: Dynamo's; its metadata may request a recording.
         """
-        if self._malformed_calls != params.parser.malformed_calls:
-            parser = replace(params.parser, malformed_calls=self._malformed_calls)
+        malformed_calls = self.backend.settings.malformed_calls
+        if malformed_calls != params.parser.malformed_calls:
+            parser = replace(params.parser, malformed_calls=malformed_calls)
             params = replace(params, parser=parser)
         recorder = None
         if self._recorder is not None:
@@ -295,8 +292,8 @@ class RequestPump:
                 self._wake()  # not at once: the engine may have more output ready
             elif stream.due < self._alarm_at:
                 self._set_alarm(stream.due)
-            if stream.full:
-                await stream.room()
+            while (room := stream.room) is not None:
+                await room
 
     def _flush(self) -> None:
         """Send what is due while chunks can be sent; end the request when all are sent."""
@@ -304,8 +301,7 @@ class RequestPump:
         if self._ended:
             return
         try:
-            while not self._egress.busy and self._take():
-                self._send(self._taken.popleft())
+            self._send_due()
         except Exception as error:  # noqa: BLE001 - `_end` raises it, to the client
             self._failure, self._pumped, self._ended = error, True, True
             self._egress.end()
@@ -319,14 +315,13 @@ class RequestPump:
             elif stream.due != self._alarm_at:
                 self._set_alarm(stream.due)
 
-    def _take(self) -> bool:
-        """Take what is due unless chunks are left; return whether there are any."""
-        if self._taken:
-            return True
-        stream = self._stream
-        if stream is not None and stream.due < inf:
-            self._taken.extend(stream.take(self._loop.time()))
-        return bool(self._taken)
+    def _send_due(self) -> None:
+        while not self._egress.busy:
+            if not self._taken and self._stream is not None and self._stream.due < inf:
+                self._taken.extend(self._stream.take(self._loop.time()))
+            if not self._taken:
+                return
+            self._send(self._taken.popleft())
 
     def _is_done(self) -> bool:
         """Whether the engine has ended and all that it generated was sent."""

@@ -11,6 +11,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 
+import msgspec
 from typing_extensions import override
 
 from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, RequestError
@@ -19,15 +20,16 @@ from ..parsers.base import ParserNames
 from ..parsers.format import Format, Jump, State, target_state
 from ..parsers.parser_lookup import Kind, reasoning_format, tool_format
 from ..parsers.passthrough import PassthroughParsers
-from ..postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
+from ..postprocess.chunk_scheduler import ChunkScheduler, ScheduledChunk
 from ..postprocess.messages import KEY, ChoiceDelta, Delta, PostprocessParams
 from ..postprocess.postprocessor import Postprocessor
 from ..postprocess.raw_text import RawTexts, TextRun
+from ..postprocess.settings import MERGE_DELAYS, MergeDelays, PostprocessSettings
 from ..postprocess.stage_timing import Clock
 from ..recording.recorder import Recorder
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ..tokenization.detokenizer.base import REPLACEMENT
-from .backend import InlineBackend, InlineStream, NewRequest
+from .backend import InlineBackend, NewRequest
 from .chunk_writer import ChunkWriter
 from .metrics import WorkerMetrics
 from .request_check import check_params
@@ -242,7 +244,7 @@ class StockWriter(ChunkWriter):
         return text, content[used:]
 
 
-class StockStream(InlineStream):
+class StockStream(ChunkScheduler):
     """Chunks with the tokens of their text, cut at markers."""
 
     def __init__(self, postprocessor: Postprocessor, delays: MergeDelays, texts: RawTexts) -> None:
@@ -296,11 +298,12 @@ class StockBackend(InlineBackend):
         self,
         detokenizers: DetokenizerFactory,
         markers: Sequence[str] | None,
-        delays: MergeDelays,
+        settings: PostprocessSettings,
         metrics: WorkerMetrics,
     ) -> None:
-        delays = delays if markers is not None else MERGE_DELAYS["lowest"]
-        super().__init__(detokenizers, PassthroughParsers(), delays, report=metrics.report)
+        if markers is None:
+            settings = msgspec.structs.replace(settings, delays=MERGE_DELAYS["lowest"])
+        super().__init__(detokenizers, PassthroughParsers(), settings, metrics.report)
         self._markers = markers
         self._metrics = metrics
 
@@ -312,13 +315,13 @@ class StockBackend(InlineBackend):
     @override
     def start(self, new: NewRequest) -> StockStream:
         texts = RawTexts(self._markers)
-        return StockStream(self.build(new, texts), self.delays, texts)
+        return StockStream(self.build(new, texts), self.settings.delays, texts)
 
 
 def build_stock_postprocessor(
     detokenizers: DetokenizerFactory,
     markers: Sequence[str] | None,
-    delays: MergeDelays,
+    settings: PostprocessSettings,
     metrics: WorkerMetrics,
     show: Callable[[Exception], Exception],
     recorder: Recorder | None = None,
@@ -328,7 +331,7 @@ def build_stock_postprocessor(
     markers: as for `StockBackend`. show: as for `WorkerPostprocessor`. recorder: the one for
         the worker's other requests; None to record nothing.
     """
-    backend = StockBackend(detokenizers, markers, delays, metrics)
+    backend = StockBackend(detokenizers, markers, settings, metrics)
     write = functools.partial(StockWriter, detokenizers)
     unparsed = None if recorder is None else recorder.without_parsers()
     return WorkerPostprocessor(backend, metrics, show, write, unparsed)

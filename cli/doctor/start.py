@@ -62,11 +62,10 @@ def check_worker_start(command: WorkerCommand) -> Iterator[Finding]:
 def check_replay(command: WorkerCommand) -> None:
     """Build the replay worker. Raises as `parse_all`."""
     from ...testing.replay_worker.flags import build_flag_parser, build_worker
-    from ...worker.metrics import WorkerMetrics
 
     flags = run_parser(build_flag_parser().parse_args, command.arguments)
     check_class(parse_tokenizer_flags(flags), command)
-    build_worker(flags, WorkerMetrics())
+    build_worker(flags)
 
 
 def check_sidecar(command: WorkerCommand) -> None:

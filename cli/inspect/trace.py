@@ -1,6 +1,6 @@
 """Repeats the post-processing of a recording one token at a time.
 
-`postprocess/choice.py` builds the same stages as in a worker, and `Choice` feeds them.
+`postprocess/choice.py` builds the same stages as in a worker and feeds them.
 After each token the stages are asked for held-back text and state; the parser's events are
 intercepted. Feeding single tokens does not change the result: linear parsers do not depend on
 chunk boundaries, and native ones always get single tokens.
@@ -21,7 +21,7 @@ from ...base.errors import BackedgeError
 from ...base.limits import MAX_SHOWN_TOKENS
 from ...parsers.events import Event, ToolCallArguments, ToolCallStarted
 from ...parsers.held_back import HeldText, hold
-from ...postprocess.choice import Choice, ChoiceStages, PostprocessSetup, build_stages
+from ...postprocess.choice import Choice, PostprocessSetup
 from ...postprocess.delta_builder import aggregate_deltas
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from ...postprocess.stage_timing import Stage, StageClock
@@ -115,7 +115,6 @@ class _TracedChoice:
     """A choice whose tokens are being fed."""
 
     choice: Choice
-    stages: ChoiceStages
     tap: _EventTap
     parts: Parts
     params: PostprocessParams
@@ -139,10 +138,10 @@ class _TracedChoice:
             return
         stop = self._stop_check()
         self.choice.feed(chunk)
-        deltas = self.choice.take()
+        deltas = self.choice.deltas.take()
         self.deltas += deltas
         events, self.tap.events[:] = list(self.tap.events), []
-        matched = self.stages.stop is not None and self.stages.stop.matched is not None
+        matched = self.choice.stop is not None and self.choice.stop.matched is not None
         self.steps.append(
             Step(
                 token_id=token_id,
@@ -171,15 +170,15 @@ class _TracedChoice:
         )
 
     def _stop_check(self) -> StopCheck:
-        if self.stages.stop is None:
+        if self.choice.stop is None:
             return "none"
-        if self.stages.fallback.in_reasoning:
+        if self.choice.fallback.in_reasoning:
             return "reasoning"
         return "searched" if self.choice.tokens >= self.params.min_tokens else "min_tokens"
 
     def _state(self, events: Sequence[Event]) -> str:
         """Return the state; native parsers have none, so derive theirs from their events."""
-        name = self.stages.fallback.state_name
+        name = self.choice.fallback.state_name
         for event in events:
             self.in_call = isinstance(event, ToolCallStarted | ToolCallArguments)
         return "call" if name == "answer" and self.in_call else name
@@ -191,11 +190,11 @@ class _TracedChoice:
             self._characters.decode(text)
         if self.choice.finished:
             return []
-        stop = self.stages.stop
+        stop = self.choice.stop
         bytes_left = self._characters.getstate()[0].decode("utf-8", "surrogateescape")
         return [
-            *self.stages.deltas.held,
-            *(self.stages.fallback.held or ()),
+            *self.choice.deltas.held,
+            *(self.choice.fallback.held or ()),
             *(stop.held if stop is not None else ()),
             *hold("partial character", bytes_left),
         ]
@@ -245,8 +244,8 @@ def _begin(recording: Recording, parts: Parts, index: int) -> _TracedChoice:
         "degrade",
         lambda failure: failures.append(str(failure)),
     )
-    stages = build_stages(params, index, prompt_ids(recording), setup, tap)
-    return _TracedChoice(Choice(params, stages), stages, tap, parts, params, failures)
+    choice = Choice(params, index, prompt_ids(recording), setup, tap)
+    return _TracedChoice(choice, tap, parts, params, failures)
 
 
 def trace_ids(recording: Recording) -> list[ChoiceTrace]:

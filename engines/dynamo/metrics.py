@@ -116,7 +116,7 @@ def count_pools(pools: Collection[Pool]) -> list[MetricFamily]:
         ),
         counter(
             "pool_deadline_kills",
-            "Processes killed because a step took too long or they gave no sign of life.",
+            "Processes killed because a step took too long or something had stopped them.",
             sum(pool.stats.kills for pool in pools),
         ),
         counter(

@@ -23,11 +23,11 @@ from ...frontend.metrics import LocalParsing
 from ...frontend.response.worker_stream import find_output
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.passthrough import PassthroughParsers
-from ...postprocess.chunk_scheduler import MERGE_DELAYS
+from ...postprocess.settings import MERGE_DELAYS, PostprocessSettings
 from ...worker.engine_worker import OwnTokenizer, build_described
 from ...worker.engine_worker import pool_parts as build_parts
 from ...worker.flags import WorkerSettings
-from ...worker.pool import PoolSupervisor
+from ...worker.pool import PoolSettings, PoolSupervisor
 from ...worker.request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
 from ..dynamo.metrics import Pool
 from ..dynamo.types import AnnotatedItem, Context, RoutedEngine
@@ -60,7 +60,6 @@ async def start_pool(
     Raises `SetupError` if they do not start.
     """
     parsers = await asyncio.to_thread(build_described, None, names)
-    settings = WorkerSettings(names=names, delays=MERGE_DELAYS["lowest"])
     parts: JsonObject = {
         "module": __name__,
         "names": msgspec.structs.asdict(names),
@@ -68,9 +67,15 @@ async def start_pool(
         "own_tokenizer": own,
     }
     build = f"{build_parts.__module__}:{build_parts.__name__}"
-    processes = settings.pool_processes(is_native=True)
-    pool_settings = settings.build_pool_settings(processes, build, parts, parsers.name)
-    pool = PoolSupervisor(pool_settings, parsing.report)
+    processes = WorkerSettings(names=names).pool_processes(is_native=True)
+    settings = PoolSettings(
+        processes=processes,
+        build=build,
+        arguments=parts,
+        parsers_name=parsers.name,
+        postprocess=PostprocessSettings(delays=MERGE_DELAYS["lowest"]),
+    )
+    pool = PoolSupervisor(settings, parsing.report)
     try:
         await pool.ready()
     except SetupError as error:

@@ -9,7 +9,6 @@ from ...base.errors import exiting
 from ...base.etcd import check_etcd
 from ...base.seams import check_seams
 from ...engines.dynamo import seams
-from ...worker.metrics import WorkerMetrics
 
 
 def main() -> None:
@@ -24,11 +23,10 @@ def main() -> None:
 
     flags = build_flag_parser().parse_args()
     configure_dynamo_logging()
-    metrics = WorkerMetrics()
     with exiting(prefix=""):
-        worker, model = build_worker(flags, metrics)
+        worker = build_worker(flags)
         check_etcd(flags.discovery_backend)
-    uvloop.run(serve(worker, model, flags, metrics))
+    uvloop.run(serve(worker, flags))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
 from dynamo.common.utils.token_ids import normalize_request_token_ids
@@ -35,14 +36,13 @@ class ReplayEngine:
         self._eos_token_ids = frozenset(eos_token_ids)
 
     def start(self, request: JsonObject, context: Context) -> Replay:
-        """Return the generation of one request. Raises what `find` raises."""
+        """Return the generation of one request, whose outputs raise what `find` raises."""
         normalize_request_token_ids(request)
-        ending = Ending(request, self._eos_token_ids)
         return Replay(
             request,
             context,
-            ending.cut(self._find(request)),
-            ending,
+            self._find,
+            Ending(request, self._eos_token_ids),
             self._steps,
             tokens_per_chunk=self._tokens_per_chunk,
         )
@@ -108,13 +108,13 @@ class Ending:
 
 
 class Replay(EngineRequestHandle):
-    """The generation of one request. token_ids: the output of each of its choices."""
+    """The generation of one request. find: returns the output of each of its choices."""
 
     def __init__(
         self,
         request: JsonObject,
         context: Context,
-        token_ids: Sequence[int],
+        find: Callable[[JsonObject], Sequence[int]],
         ending: Ending,
         steps: Steps,
         *,
@@ -126,7 +126,8 @@ class Replay(EngineRequestHandle):
         self._sent = dict.fromkeys(self._running, 0)  # by choice: tokens delivered
         self._intervals = dict.fromkeys(self._running, 1)
         self._logprobs = (request.get("output_options") or {}).get("logprobs") is not None
-        self._token_ids = token_ids
+        self._token_ids: Sequence[int] = ()
+        self._find = functools.partial(find, request)
         self._ending = ending
         self._tokens_per_chunk = tokens_per_chunk
         self._steps = steps
@@ -142,6 +143,7 @@ class Replay(EngineRequestHandle):
 
     async def outputs(self) -> AsyncGenerator[JsonObject, None]:
         """Yield outputs like Dynamo's vLLM handler until all choices end or the client leaves."""
+        self._token_ids = self._ending.cut(self._find())
         total = len(self._token_ids)
         for position in range(0, total, self._tokens_per_chunk):
             await (self._steps.wait() if position else asyncio.sleep(0))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
-import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,37 +12,25 @@ from ...base.flags import FlagParser, add_to, check_variables
 from ...base.json_types import JsonObject
 from ...base.log import get_logger
 from ...parsers.base import ParserNames
-from ...parsers.parser_lookup import linear_parsers, uses_native
 from ...recording import flags as record_flags
-from ...recording.recording import RecordedModel
 from ...recording.recording_file import read_recordings
 from ...templates.chat_template import ModelPrompts
 from ...templates.python_prompts import PythonPrompts
 from ...tokenization import load
 from ...tokenization import tokenizer_selection as tokenizer_flags
-from ...tokenization.detokenizer import detokenizers, read_vocabulary
-from ...tokenization.tokenizer_selection import TokenizerSelection
-from ...worker.build import build_postprocessors
-from ...worker.decoding import choose_tokenizer, select_other
-from ...worker.engine_worker import (
-    find_names,
-    load_native,
-    name_parsers_in_rust,
-)
+from ...worker.engine_worker import find_names, name_parsers_in_rust
 from ...worker.flags import (
+    WorkerSettings,
     list_flags,
     list_names,
     read_parser_names,
     read_postprocessing,
 )
-from ...worker.metrics import WorkerMetrics
-from ...worker.request_stream import WorkerPostprocessor
 from ...worker.stock_frontends import complete_names
-from ...worker.worker_card import build_worker_card
 from ..transcripts import EXAMPLES, Prompts, Recordings, read_transcripts
 from .engine import ReplayEngine
 from .outputs import RecordedOutputs, RecordedRequests
-from .worker import ReplayModel, ReplayWorker
+from .worker import ReplayWorker
 
 logger = get_logger(__name__)
 
@@ -140,14 +126,12 @@ def find_parsers(flags: argparse.Namespace) -> ParserNames:
     return names
 
 
-def build_worker(
-    flags: argparse.Namespace, metrics: WorkerMetrics
-) -> tuple[ReplayWorker, ReplayModel]:
-    """Build the worker, and the model that it registers. Raises `SetupError` for bad flags."""
+def build_worker(flags: argparse.Namespace) -> ReplayWorker:
+    """Build the worker. Raises `SetupError` for bad flags."""
     check_runtime(flags)
     check_pace(flags)
     check_plain(flags)
-    names = find_parsers(flags)
+    names, selection = find_parsers(flags), tokenizer_flags.parse_tokenizer_flags(flags)
     files = load_prompts(flags)
     engine = ReplayEngine(
         choose_outputs(flags, files),
@@ -155,46 +139,17 @@ def build_worker(
         tokens_per_chunk=flags.tokens_per_chunk,
         eos_token_ids=files.eos_token_ids,
     )
-    version = importlib.metadata.version("backedge")
-    model = ReplayModel(
-        folder=flags.model,
-        name=flags.served_model_name or flags.model.resolve().name,
-        context_length=files.context_length,
-        worker_card=None if flags.plain else build_worker_card("replay", version, names),
-        tokenizer=tokenizer_flags.parse_tokenizer_flags(flags),
-        dyn_tool_call_parser=flags.dyn_tool_call_parser,
-        dyn_reasoning_parser=flags.dyn_reasoning_parser,
-    )
+    settings = WorkerSettings(post_processing=False, tokenizer=selection)
+    if not flags.plain:
+        settings = read_postprocessing(flags, names, selection)
+    worker = ReplayWorker(settings, engine, flags, files)
     if flags.plain:
-        logger.info("backedge %s, a plain replay worker: frontends post-process", version)
-        metrics.engine = "replay"
-        return ReplayWorker(engine, None), model
-    return ReplayWorker(engine, *build_postprocessing(flags, names, files, metrics)), model
-
-
-def build_postprocessing(
-    flags: argparse.Namespace, names: ParserNames, files: Prompts, metrics: WorkerMetrics
-) -> tuple[WorkerPostprocessor, WorkerPostprocessor | None]:
-    """Build the post-processing that the flags ask for. Raises as `build_worker`."""
-    selection = tokenizer_flags.parse_tokenizer_flags(flags)
-    settings = read_postprocessing(flags, names, selection)
-    tokenizer = load_decoding(files, selection)
-    # Without a pool, a description's expressions run here, each step with a deadline.
-    if uses_native(settings.parsers, names):
-        parsers = load_native(str(flags.model), names)
+        told = "backedge %s, a plain replay worker: frontends post-process"
+        logger.info(told, worker.engine_version)
+        worker.metrics.engine = worker.engine_name
     else:
-        parsers = linear_parsers(names, read_vocabulary(tokenizer))
-    path, version = str(flags.model.resolve()), importlib.metadata.version("backedge")
-    return build_postprocessors(
-        settings,
-        parsers,
-        tokenizer,
-        detokenizers(tokenizer),
-        None,
-        RecordedModel(path=path, engine="replay", engine_version=version),
-        name_parsers_in_rust(flags),
-        metrics,
-    )
+        worker.build()
+    return worker
 
 
 def choose_outputs(
@@ -244,9 +199,3 @@ def load_prompts(flags: argparse.Namespace) -> Prompts:
         own = load(selection.module, selection.class_name, str(flags.model))
         return PythonPrompts(own, flags.model)
     return ModelPrompts(flags.model)
-
-
-def load_decoding(files: Prompts, selection: TokenizerSelection) -> object:
-    """Return the tokenizer that decodes. Raises `SetupError` and `TokenizerLoadError`."""
-    other = select_other(selection, "replay", str(files.folder), trust_remote_code=False)
-    return choose_tokenizer(other, lambda: files.tokenizer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dynamo.llm.exceptions import HttpError
+from dynamo.llm.exceptions import InvalidArgument
 
 from ...base.json_types import JsonObject
 from ...recording.recording import Recording
@@ -20,14 +20,14 @@ class RecordedOutputs:
     def find(self, request: JsonObject) -> list[int]:
         """Return the tokens that remain to be generated for `request`.
 
-        Raises Dynamo's HttpError 400 if no transcript has the prompt.
+        Raises Dynamo's InvalidArgument if no transcript has the prompt.
         """
         guided_decoding = (request.get("sampling_options") or {}).get("guided_decoding") or {}
         in_json = not guided_decoding.keys().isdisjoint(("json", "regex"))
         try:
             return self._recordings.find(request["token_ids"], in_json=in_json)
         except UnknownPromptError as error:
-            raise HttpError(400, str(error)) from None
+            raise InvalidArgument(str(error)) from None
 
 
 class RecordedRequests:
@@ -48,14 +48,13 @@ class RecordedRequests:
     def find(self, request: JsonObject) -> list[int]:
         """Return the tokens that the recorded request's first choice generated.
 
-        Raises Dynamo's HttpError 400 if the prompt names no recorded request.
+        Raises Dynamo's InvalidArgument if the prompt names no recorded request.
         """
         text = self._tokenizer.decode(list(request["token_ids"]), skip_special_tokens=False)
         named = [name for name in self._known if name in text]
         if not named:
-            raise HttpError(
-                400,
+            raise InvalidArgument(
                 f"There is no model here, only {len(self._known)} recorded requests, and the "
-                "prompt names none of them; ask with `backedge replay FILE --url URL`.",
+                "prompt names none of them; ask with `backedge replay FILE --url URL`."
             )
         return self._known[max(named, key=len)]

@@ -17,7 +17,7 @@ from typing import Any
 import uvloop
 from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserNames
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
+from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays, PostprocessSettings
 from backedge.worker.egress import push_or_pull
 from backedge.worker.metrics import WorkerMetrics
 from backedge.worker.stock_frontends import (
@@ -73,7 +73,11 @@ class Model:
         markers = find_markers(in_rust, ParserNames())
         self._stock = {
             pace: build_stock_postprocessor(
-                tiny_detokenizers(), markers, delays, METRICS, lambda error: error
+                tiny_detokenizers(),
+                markers,
+                PostprocessSettings(delays=delays),
+                METRICS,
+                lambda error: error,
             )
             for pace, (_, _, delays) in PACES.items()
         }

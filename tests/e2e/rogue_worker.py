@@ -19,7 +19,6 @@ from backedge.engines.dynamo.types import ResponseSender
 from backedge.testing.replay_worker.flags import build_flag_parser, build_worker
 from backedge.testing.replay_worker.worker import ReplayWorker, serve
 from backedge.worker.egress import push_or_pull
-from backedge.worker.metrics import WorkerMetrics
 from dynamo.llm.exceptions import (
     Disconnected,
     EngineShutdown,
@@ -77,12 +76,10 @@ SCRIPTS: dict[str, tuple[list[Any], int]] = {
 class RogueWorker(ReplayWorker):
     """Sends the script whose name stands in the prompt, in square brackets."""
 
-    async def generate(
+    def generate(
         self, request: JsonObject, context: Any, response_sender: ResponseSender | None = None
     ) -> AsyncGenerator[JsonObject, None]:
-        chunks = push_or_pull(self._script(request), response_sender)
-        async for chunk in chunks:
-            yield chunk
+        return push_or_pull(self._script(request), response_sender)
 
     async def _script(self, request: JsonObject) -> AsyncGenerator[JsonObject, None]:
         prompt = tiny_tokenizer().decode(request["token_ids"], skip_special_tokens=False)
@@ -97,9 +94,9 @@ def main() -> None:
     """Run the worker until the process is asked to end."""
     flags = build_flag_parser().parse_args()
     configure_dynamo_logging()
-    metrics = WorkerMetrics()
-    worker, model = build_worker(flags, metrics)
-    uvloop.run(serve(RogueWorker(worker.engine, None), model, flags, metrics))
+    worker = build_worker(flags)
+    worker.__class__ = RogueWorker
+    uvloop.run(serve(worker, flags))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ ELSEWHERE: dict[str, str] = {
         postprocess/chunk_scheduler:__init__ postprocess/chunk_scheduler:_set_due
         postprocess/chunk_scheduler:_take postprocess/chunk_scheduler:flush
         postprocess/chunk_scheduler:forget postprocess/chunk_scheduler:oldest
-        postprocess/chunk_scheduler:take postprocess/stage_timing:take postprocess/fallback:unshown
+        postprocess/chunk_scheduler:take postprocess/stage_timing:take
         postprocess/messages:split postprocess/postprocessor:_fail""",
     "what is recorded or inspected": """postprocess/delta_builder:logprobs
         postprocess/stop_strings:held""",

@@ -16,6 +16,7 @@ from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
 from backedge.postprocess import Chunk
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta
+from backedge.postprocess.settings import PostprocessSettings
 from backedge.worker.backend import InlineBackend, NewRequest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,7 +58,10 @@ class Worker:
 
     def __post_init__(self) -> None:
         self._backend = InlineBackend(
-            tiny_detokenizers(), self.parsers, LOWEST, report=self.failures.append
+            tiny_detokenizers(),
+            self.parsers,
+            PostprocessSettings(delays=LOWEST),
+            self.failures.append,
         )
         self.expected = self.answer(self.honest)
 

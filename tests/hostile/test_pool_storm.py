@@ -66,7 +66,6 @@ KINDS = (stop_process, kill_process, stop_fork_server, kill_fork_server)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has to wait in a test waits less."""
     monkeypatch.setenv("CRASHES", "1000")
-    monkeypatch.setattr(supervisor, "SILENCE_S", 0.3)
     monkeypatch.setattr(supervisor, "POOL_ABSENT_S", 100)  # has a test of its own
     monkeypatch.setattr(supervisor, "PROCESS_START_S", 2)
     monkeypatch.setattr(supervisor, "MAX_DELAY_S", 0.2)

@@ -35,7 +35,8 @@ async def send(pool: Any, request: PostprocessParams, ids: Sequence[int]) -> lis
     for size in itertools.count(1):
         if not rest:
             break
-        await stream.room()
+        while (room := stream.room) is not None:
+            await room
         stream.add(Chunk(token_ids=rest[:size]), loop.time())
         rest = rest[size:]
         await asyncio.sleep(0)

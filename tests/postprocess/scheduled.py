@@ -12,13 +12,12 @@ from typing import Any
 import msgspec
 from backedge.postprocess import Chunk, Postprocessor, PostprocessParams
 from backedge.postprocess.chunk_scheduler import (
-    MERGE_DELAYS,
     ChunkScheduler,
-    MergeDelays,
     ScheduledChunk,
 )
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta, EngineLogprob, Usage
+from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 

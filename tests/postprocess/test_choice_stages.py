@@ -3,7 +3,7 @@
 import pytest
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.passthrough import PassthroughParsers
-from backedge.postprocess.choice import PostprocessSetup, build_stages
+from backedge.postprocess.choice import Choice, PostprocessSetup
 from backedge.postprocess.fallback import FallbackParser
 from backedge.postprocess.postprocessor import log_failure
 from backedge.postprocess.special_tokens import SpecialTokenHider
@@ -43,8 +43,7 @@ CASES = [
 @pytest.mark.parametrize(("parsers", "fields", "outermost", "reads_runs"), CASES)
 def test_stages(parsers, fields, outermost, reads_runs):
     setup = PostprocessSetup(tiny_detokenizers(), parsers(), "degrade", log_failure)
-    stages = build_stages(params(**fields), 0, (), setup, StageClock())
-    assert type(stages.parser) is outermost
-    assert (stages.stop is not None) == bool(fields.get("stop"))
-    assert stages.reads_runs == reads_runs
-    assert (stages.logprobs is not None) == ("logprobs" in fields)
+    choice = Choice(params(**fields), 0, (), setup, StageClock())
+    assert type(choice.parser) is outermost
+    assert (choice.stop is not None) == bool(fields.get("stop"))
+    assert choice.reads_runs == reads_runs

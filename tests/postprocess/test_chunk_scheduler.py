@@ -11,14 +11,13 @@ import pytest
 from backedge.postprocess import Chunk, Postprocessor
 from backedge.postprocess.chunk_scheduler import (
     ENGINE_PART,
-    MERGE_DELAYS,
     ChunkScheduler,
-    MergeDelays,
     ScheduledChunk,
     engine_wait_s,
 )
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import Usage
+from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays
 from hypothesis import given
 from hypothesis import strategies as st
 

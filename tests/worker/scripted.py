@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserFactory
 from backedge.parsers.passthrough import PassthroughParsers
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
+from backedge.postprocess.chunk_scheduler import ChunkScheduler
+from backedge.postprocess.fallback import Report
 from backedge.postprocess.messages import KEY, ChoiceDelta, PostprocessedChunk, read
+from backedge.postprocess.postprocessor import log_failure
+from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays, OnError, PostprocessSettings
 from backedge.worker.backend import (
     InlineBackend,
-    InlineStream,
     NewRequest,
     PostprocessBackend,
 )
@@ -113,12 +115,17 @@ class CountingBackend(InlineBackend):
     """Counts how often each of its streams was closed."""
 
     def __init__(
-        self, delays: MergeDelays, parsers: ParserFactory | None = None, **options: Any
+        self,
+        delays: MergeDelays,
+        parsers: ParserFactory | None = None,
+        on_error: OnError = "degrade",
+        report: Report = log_failure,
     ) -> None:
-        super().__init__(tiny_detokenizers(), parsers or PassthroughParsers(), delays, **options)
+        settings = PostprocessSettings(delays=delays, on_error=on_error)
+        super().__init__(tiny_detokenizers(), parsers or PassthroughParsers(), settings, report)
         self.closes: list[int] = []
 
-    def start(self, new: NewRequest) -> InlineStream:
+    def start(self, new: NewRequest) -> ChunkScheduler:
         stream = super().start(new)
         number = len(self.closes)
         self.closes.append(0)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from math import inf
 
 import pytest
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess import Chunk
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.postprocess.chunk_scheduler import ChunkScheduler
 from backedge.postprocess.delta_builder import aggregate_deltas
-from backedge.worker.backend import InlineBackend, InlineStream, NewRequest
+from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
+from backedge.worker.backend import InlineBackend, NewRequest
 
 from tests.support import encode, params, tiny_detokenizers
 from tests.worker.scripted import BrokenParsers
@@ -19,15 +19,18 @@ TEXT = "one, two, three"
 IDS = encode(TEXT)
 
 
-def start(token_ids: list[int], prompt_length: int = 0, clock: bool = False) -> InlineStream:
-    backend = InlineBackend(tiny_detokenizers(), PassthroughParsers(), MERGE_DELAYS["lowest"])
+LOWEST = PostprocessSettings(delays=MERGE_DELAYS["lowest"])
+
+
+def start(token_ids: list[int], prompt_length: int = 0, clock: bool = False) -> ChunkScheduler:
+    backend = InlineBackend(tiny_detokenizers(), PassthroughParsers(), LOWEST)
     ticks = iter(range(10**6))
     ticking = (lambda: float(next(ticks))) if clock else None
     new = NewRequest(params(prompt_length=prompt_length), token_ids, 0.0, clock=ticking)
     return backend.start(new)
 
 
-def finish(stream: InlineStream, token_ids: list[int]) -> str | None:
+def finish(stream: ChunkScheduler, token_ids: list[int]) -> str | None:
     """Feed the rest of a request; return its text."""
     deltas = []
     for number, token_id in enumerate(token_ids, 1):
@@ -68,10 +71,10 @@ def test_there_is_always_room() -> None:
     stream = start([])
     for _ in range(1000):
         stream.add(Chunk(token_ids=IDS), 0.0)
-    asyncio.run(asyncio.wait_for(stream.room(), 1))
+    assert stream.room is None
     stream.close()
 
 
 def test_the_name_is_that_of_the_parsers() -> None:
-    backend = InlineBackend(tiny_detokenizers(), BrokenParsers(), MERGE_DELAYS["lowest"])
+    backend = InlineBackend(tiny_detokenizers(), BrokenParsers(), LOWEST)
     assert backend.parsers_name == "broken"

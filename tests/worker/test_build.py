@@ -12,6 +12,7 @@ import pytest
 from backedge.parsers.base import ParserFactory
 from backedge.postprocess import Chunk
 from backedge.postprocess.delta_builder import aggregate_deltas
+from backedge.postprocess.settings import PostprocessSettings
 from backedge.recording import redaction
 from backedge.recording.flags import RecordSettings
 from backedge.recording.recording import RecordedModel, Recording
@@ -228,8 +229,9 @@ def test_a_migrated_request_begins_with_what_the_other_worker_sent(tmp_path: Pat
 
 def test_a_stock_frontends_request(tmp_path: Path) -> None:
     def make(backend: PostprocessBackend, metrics: WorkerMetrics, recorder: Any) -> Any:
+        settings = PostprocessSettings(delays=LOWEST)
         return build_stock_postprocessor(
-            tiny_detokenizers(), [], LOWEST, metrics, lambda error: error, recorder
+            tiny_detokenizers(), [], settings, metrics, lambda error: error, recorder
         )
 
     found, _ = record(tmp_path, WORDS, make)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from backedge.parsers.base import ParserNames
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
+from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays, PostprocessSettings
 from backedge.recording.flags import RecordSettings
 from backedge.worker import flags
 from backedge.worker.pool import auto_processes
@@ -63,7 +63,7 @@ DELAYS_ASKED_FOR: list[tuple[list[str], MergeDelays]] = [
     ("words", "delays"), DELAYS_ASKED_FOR, ids=[" ".join(words) for words, _ in DELAYS_ASKED_FOR]
 )
 def test_delays(words: list[str], delays: MergeDelays) -> None:
-    assert settings(*words).delays == delays
+    assert settings(*words).postprocess.delays == delays
 
 
 # The flag, what follows "argument FLAG: " ("{}" for the value's repr), and values.
@@ -183,15 +183,7 @@ def test_auto_takes_a_few_where_cores_are_free(
 )
 def test_deadlines(words: list[str], seconds: float) -> None:
     found = settings(*(["--postprocess-deadline-s", *words] if words else []))
-    assert found.deadline_s == seconds
-    pool = found.build_pool_settings(3, "module:function", {"a": 1}, "hermes")
-    assert (pool.deadline_s, pool.processes, pool.build) == (seconds, 3, "module:function")
-    assert (pool.arguments, pool.parsers_name, pool.delays, pool.on_error) == (
-        {"a": 1},
-        "hermes",
-        balanced(),
-        "degrade",
-    )
+    assert found.postprocess.deadline_s == seconds
 
 
 EVERYTHING: list[tuple[list[str], dict[str, Any]]] = [
@@ -202,12 +194,18 @@ EVERYTHING: list[tuple[list[str], dict[str, Any]]] = [
     (["--reasoning-parser", ""], {}),
     (["--tool-parser-plugin", "my.py"], {"tool_parser_plugin": "my.py"}),
     (["--postprocess-parsers", "native"], {"parsers": "native"}),
-    (["--postprocess-on-error", "fail"], {"on_error": "fail"}),
-    (["--postprocess-malformed-calls", "repair"], {"malformed_calls": "repair"}),
+    (["--postprocess-on-error", "fail"], {"postprocess": PostprocessSettings(on_error="fail")}),
+    (
+        ["--postprocess-malformed-calls", "repair"],
+        {"postprocess": PostprocessSettings(malformed_calls="repair")},
+    ),
     (["--postprocess-workers", "3"], {"workers": 3}),
-    (["--postprocess-deadline-s", "9"], {"deadline_s": 9.0}),
-    (["--postprocess-memory-mb", "0"], {"memory_mb": 0}),
-    (["--postprocess-latency", "throughput"], {"delays": MERGE_DELAYS["throughput"]}),
+    (["--postprocess-deadline-s", "9"], {"postprocess": PostprocessSettings(deadline_s=9.0)}),
+    (["--postprocess-memory-mb", "0"], {"postprocess": PostprocessSettings(memory_mb=0)}),
+    (
+        ["--postprocess-latency", "throughput"],
+        {"postprocess": PostprocessSettings(delays=MERGE_DELAYS["throughput"])},
+    ),
     (["--postprocess-record", "d:0.5"], {"record": RecordSettings(folder="d", sample=0.5)}),
     (["--postprocess-record-content", "on"], {}),
 ]
@@ -262,8 +260,8 @@ def test_each_flag_has_a_variable_that_the_help_names(
 
 def test_the_command_line_takes_precedence_over_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKEDGE_POSTPROCESS_ON_ERROR", "fail")
-    assert settings().on_error == "fail"
-    assert settings("--postprocess-on-error", "degrade").on_error == "degrade"
+    assert settings().postprocess.on_error == "fail"
+    assert settings("--postprocess-on-error", "degrade").postprocess.on_error == "degrade"
 
 
 def test_an_engine_s_own_flag_takes_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

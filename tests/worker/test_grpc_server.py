@@ -11,8 +11,7 @@ from backedge.base.errors import ProtocolError, SetupError
 from backedge.base.limits import MAX_RANKS
 from backedge.engines.sglang import remote as sglang
 from backedge.engines.vllm import remote as vllm
-from backedge.worker.grpc_server import GrpcServer, StreamedRequest, read_defaults
-from backedge.worker.remote_engine import ServedModel
+from backedge.worker.grpc_server import GrpcServer, ServedModel, StreamedRequest, read_defaults
 from smg_grpc_proto import sglang_scheduler_pb2 as sglang_messages
 from smg_grpc_proto import vllm_engine_pb2 as messages
 

@@ -18,12 +18,12 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from backedge.base.errors import ParserFailedError
 from backedge.base.json_types import JsonObject
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
+from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays, OnError, PostprocessSettings
 from backedge.worker.backend import InlineBackend
 from backedge.worker.pool import PoolSettings, PoolSupervisor
 from backedge.worker.request_stream import WorkerPostprocessor
@@ -45,7 +45,6 @@ MIB = 2**20
 TYPES = (
     *(
         "RequestPump",
-        "InlineStream",
         "PooledStream",
         "ChunkScheduler",
         "Postprocessor",
@@ -155,12 +154,14 @@ async def settled() -> None:
 def inline_workers() -> list[WorkerPostprocessor]:
     parsers = tiny_parsers()
     backends = [
-        InlineBackend(tiny_detokenizers(), parsers, delays)
+        InlineBackend(tiny_detokenizers(), parsers, PostprocessSettings(delays=delays))
         for delays in (*MERGE_DELAYS.values(), MergeDelays(content=0.02))
     ]
     broken = [
-        InlineBackend(tiny_detokenizers(), BrokenParsers(), MERGE_DELAYS["balanced"], way, ignore)
-        for way in ("fail", "degrade")
+        InlineBackend(
+            tiny_detokenizers(), BrokenParsers(), PostprocessSettings(on_error=way), ignore
+        )
+        for way in get_args(OnError)
     ]
     return [WorkerPostprocessor(backend) for backend in (*backends, *broken)]
 
@@ -191,9 +192,9 @@ def new_pool(on_error: Any) -> PoolSupervisor:
             build=parts,
             arguments={},
             parsers_name="x",
-            delays=MergeDelays(content=0.02),
-            on_error=on_error,
-            deadline_s=20.0,
+            postprocess=PostprocessSettings(
+                delays=MergeDelays(content=0.02), on_error=on_error, deadline_s=20.0
+            ),
         ),
         ignore,
     )

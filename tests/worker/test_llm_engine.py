@@ -171,7 +171,7 @@ def test_the_parsers_that_auto_finds_run_where_named_ones_do(
     with caplog.at_level("INFO", "backedge"):
         asyncio.run(build())
     pool = worker.metrics.pool
-    assert (0 if pool is None else pool.settings.processes) == processes
+    assert (0 if pool is None else pool.size) == processes
     assert f"{'native' if processes else 'linear'} parsers qwen3+hermes" in caplog.text
 
 
@@ -214,7 +214,7 @@ def test_flags_are_taken_from_an_engine_s_own() -> None:
     given = ["--mine", "1", "--tool-call-parser", "hermes", "--postprocess-latency", "lowest"]
     settings, rest = read_flags(given)
     assert rest == ["--mine", "1"]
-    assert (settings.names, settings.delays.content) == (ParserNames("hermes"), 0)
+    assert (settings.names, settings.postprocess.delays.content) == (ParserNames("hermes"), 0)
 
 
 def test_help_shows_our_flags_and_leaves_the_rest_to_the_engine(

@@ -14,8 +14,9 @@ from backedge.frontend.metrics import FrontendMetrics, LocalParsing
 from backedge.frontend.turns.turn_store import REASONS, TurnStore
 from backedge.parsers.events import Malformation
 from backedge.parsers.passthrough import PassthroughParsers
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
+from backedge.postprocess.chunk_scheduler import ScheduledChunk
 from backedge.postprocess.messages import ChoiceDelta
+from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays, PostprocessSettings
 from backedge.tokenization.prompt_encoder import PromptCache
 from backedge.worker.backend import InlineBackend
 from backedge.worker.metrics import FIRST_MEASURED, MEASURED_ONE_IN, WAIT_BUCKETS_S, WorkerMetrics
@@ -97,8 +98,9 @@ async def answer(worker, given, leave_at=None, **fields):
 
 
 def build_worker(metrics, parsers=None, delays=LATE, on_error="degrade"):
+    settings = PostprocessSettings(delays=delays, on_error=on_error)
     backend = InlineBackend(
-        tiny_detokenizers(), parsers or PassthroughParsers(), delays, on_error, metrics.report
+        tiny_detokenizers(), parsers or PassthroughParsers(), settings, metrics.report
     )
     return WorkerPostprocessor(backend, metrics)
 
@@ -311,8 +313,9 @@ def test_a_malformed_call_is_counted_by_kind_and_logged_without_its_words(caplog
 
 def test_a_worker_that_guesses_counts_no_malformed_call():
     metrics = WorkerMetrics()
-    backend = InlineBackend(tiny_detokenizers(), HERMES, LATE, "fail", metrics.report)
-    worker = WorkerPostprocessor(backend, metrics, malformed_calls="repair")
+    settings = PostprocessSettings(delays=LATE, on_error="fail", malformed_calls="repair")
+    backend = InlineBackend(tiny_detokenizers(), HERMES, settings, metrics.report)
+    worker = WorkerPostprocessor(backend, metrics)
     output = '<tool_call>{"name": "get_weather", "arguments": {"city": }}</tool_call>'
     ids = [*tokens(output), *tokens("<|im_end|>")]
     asyncio.run(answer(worker, outputs(ids), **WITH_TOOLS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -12,7 +12,8 @@ from backedge.base import limits
 from backedge.base.errors import RequestError, SetupError
 from backedge.base.json_types import JsonObject
 from backedge.engines.dynamo.types import GRAMMAR_WAITS
-from backedge.worker.remote_engine import RemoteEngine, ServedModel
+from backedge.worker.grpc_server import GrpcServer, ServedModel
+from backedge.worker.remote_engine import RemoteEngine
 from backedge.worker.sidecar import Sidecar
 from dynamo.common.backend.worker import WorkerConfig
 from dynamo.llm.exceptions import EngineShutdown, InvalidArgument, Unknown
@@ -89,7 +90,7 @@ class Server:
 
 def build(server: Server, start_timeout_s: float = 5.0) -> RemoteEngine:
     config = WorkerConfig(namespace="dynamo", model_name="m")
-    return Sidecar(server, "vllm", "host:1", config, start_timeout_s)
+    return Sidecar(cast("GrpcServer", server), "vllm", "host:1", config, start_timeout_s)
 
 
 async def collect(engine: RemoteEngine, request: JsonObject) -> list[JsonObject]:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from backedge.base.errors import ParserFailedError
 from backedge.base.json_types import JsonObject
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import KEY
+from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays
 from backedge.worker.request_stream import WorkerPostprocessor
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
+from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays, PostprocessSettings
 from backedge.worker.metrics import WorkerMetrics
 from backedge.worker.stock_frontends import build_stock_postprocessor
 from hypothesis import given, settings
@@ -31,7 +31,11 @@ def serve(script, prompt=(), *, markers=MARKERS, delays=LOWEST, **fields):
     """Return what the worker sends, and the engine that it asked."""
     engine = Engine([step for output in script for step in (output, 0.001)])
     stock = build_stock_postprocessor(
-        tiny_detokenizers(), markers, delays, WorkerMetrics(), lambda error: error
+        tiny_detokenizers(),
+        markers,
+        PostprocessSettings(delays=delays),
+        WorkerMetrics(),
+        lambda error: error,
     )
     request = params(prompt_length=len(prompt), **fields)
 
@@ -177,7 +181,11 @@ def test_an_error_of_the_engine_comes_behind_its_tokens():
 def test_a_client_that_leaves_ends_the_engines_stream():
     engine = Engine([*outputs(encode("one"), finish_reason=None), 1000.0])
     stock = build_stock_postprocessor(
-        tiny_detokenizers(), MARKERS, LOWEST, WorkerMetrics(), lambda error: error
+        tiny_detokenizers(),
+        MARKERS,
+        PostprocessSettings(delays=LOWEST),
+        WorkerMetrics(),
+        lambda error: error,
     )
 
     async def leave():

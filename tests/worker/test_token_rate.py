@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from backedge.base.json_types import JsonObject
-from backedge.postprocess.chunk_scheduler import ENGINE_PART, MERGE_DELAYS
+from backedge.postprocess.chunk_scheduler import ENGINE_PART
+from backedge.postprocess.settings import MERGE_DELAYS
 from backedge.worker.request_stream import MAX_ENGINE_TOKENS
 
 from tests.support import encode

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from backedge.base.errors import ParserFailedError
 from backedge.parsers.passthrough import PassthroughParsers
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import KEY, VERSION, PostprocessedChunk, encode, read
+from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
 from backedge.worker.backend import InlineBackend
 from backedge.worker.request_stream import WorkerPostprocessor, read_params
 
@@ -53,8 +53,9 @@ def process(
             pass
 
     async def run():
+        settings = PostprocessSettings(delays=delays, on_error=on_error)
         backend = InlineBackend(
-            tiny_detokenizers(), parsers or PassthroughParsers(), delays, on_error, failures.append
+            tiny_detokenizers(), parsers or PassthroughParsers(), settings, failures.append
         )
         worker = WorkerPostprocessor(backend)
         return [

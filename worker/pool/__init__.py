@@ -16,15 +16,14 @@ of one turn of an event loop are sent as one.
 Before each step a process writes to shared memory (`StepMonitor`) which request it works
 on. The supervisor reads this several times per deadline:
 
-- A step takes longer than a quarter of the deadline: the process is quarantined with that
-  request, and its other requests move to a new process.
+- A step takes long: the requests that wait for it move, and the process keeps its own alone.
 - A step exceeds the deadline: the process is killed. The request that caused it continues
-  without its parser or fails, as --postprocess-on-error says; the others move.
-- A process dies: all its requests move. A request in whose steps two processes died is
-  treated like one beyond the deadline; so is one that three processes were serving when
-  they died outside of any step. If that does not help, the request fails.
-- A process gives no sign of life between steps, or does not serve after the fork: it is
-  killed and counts as dead. The fork server has deadlines as well.
+  without its parsers or fails, as --postprocess-on-error says.
+- A process dies: all its requests move. A request in whose steps `MAX_DEATHS` processes died
+  is treated like one beyond the deadline; so is one that as many were serving when they died
+  outside of any step. If that does not help, the request fails.
+- A process is stopped by a signal, or does not serve after the fork: it is killed and counts
+  as dead. The fork server has deadlines as well.
 - A parser needs more memory than a process may have: it gets a MemoryError.
 - Processes die one after another: the next ones start after increasing waits.
 

@@ -1,7 +1,6 @@
 """Shared memory that shows the main process which step a pool process is working on.
 
-A process whose parser loops cannot answer, but its memory can be read. Between steps the process
-writes its last sign of life, so a stopped process is noticed as well.
+A process whose parser loops cannot answer, but its memory can be read.
 """
 
 from __future__ import annotations
@@ -36,12 +35,11 @@ class StepMonitor:
     """
 
     STEP = struct.Struct("=dqq")
-    BEAT = struct.Struct("=d")
 
     def __init__(self, path: Path) -> None:
         with path.open("a+b") as file:
-            file.truncate(self.STEP.size + self.BEAT.size)
-            self._memory = mmap.mmap(file.fileno(), self.STEP.size + self.BEAT.size)
+            file.truncate(self.STEP.size)
+            self._memory = mmap.mmap(file.fileno(), self.STEP.size)
 
     def begin(self, key: int, chunks: int) -> None:
         """Record that a step of request `key` begins now, after `chunks` of its chunks."""
@@ -50,10 +48,6 @@ class StepMonitor:
     def end(self) -> None:
         """Record that no step is in progress."""
         self.STEP.pack_into(self._memory, 0, 0.0, 0, 0)
-
-    def beat(self) -> None:
-        """Record that the process is alive now."""
-        self.BEAT.pack_into(self._memory, self.STEP.size, time.monotonic())
 
     def read(self) -> Step | None:
         """Return the step in progress, or None."""
@@ -65,11 +59,6 @@ class StepMonitor:
             found = again
         step = Step(*found)
         return step if step.since else None
-
-    @property
-    def last_beat(self) -> float:
-        """Last sign of life, in seconds of the monotonic clock; 0 before the first."""
-        return float(self.BEAT.unpack_from(self._memory, self.STEP.size)[0])
 
     def close(self) -> None:
         """Unmap the memory."""

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from math import inf
 
 import msgspec
 
@@ -27,7 +28,7 @@ from ...base.limits import (
 )
 from ...base.log import get_logger
 from .crash_backoff import CrashBackoff
-from .messages import Forked, ForkServerStart, ProcessSettings
+from .messages import Forked, ForkServerStart
 from .settings import PoolSettings
 
 logger = get_logger(__name__)
@@ -37,8 +38,6 @@ MAX_RESTART_DELAY_S = 30.0
 STOP_TIMEOUT_S = 5.0
 # How long the event loop waits for the server's exit after its socket has closed.
 END_TIMEOUT_S = 0.2
-# Between attempts to fork while the machine is out of processes or memory.
-FORK_RETRY_S = 1.0
 PROGRAM = "backedge.worker.pool.fork_server_main"
 
 
@@ -61,13 +60,14 @@ class ForkServer:
         self._backoff = CrashBackoff(FREE_RESTARTS, MAX_RESTART_DELAY_S)
         self._is_ready = False
         self._restart: asyncio.TimerHandle | None = None
-        self._deadline: asyncio.TimerHandle | None = None  # of the server's current task
-        self._retry: asyncio.TimerHandle | None = None
-        self._failed: set[int] = set()  # processes that could not be forked
+        self._deadline = inf  # of the server's current task
         self._start()
 
     def fork(self, number: int, on_forked: Callable[[int], None]) -> None:
-        """Fork process `number` as soon as possible; `on_forked` gets its pid."""
+        """Fork process `number` as soon as possible; `on_forked` gets its pid.
+
+        That is 0 if the machine is out of processes or memory.
+        """
         self._wanted[number] = on_forked
         if self._is_ready:
             self._request_fork(number)
@@ -79,9 +79,8 @@ class ForkServer:
 
     def stop(self) -> None:
         """Kill the server and remove the folder."""
-        for timer in (self._restart, self._retry):
-            if timer is not None:
-                timer.cancel()
+        if self._restart is not None:
+            self._restart.cancel()
         self._hang_up()
         self._process.kill()
         self._process.wait(STOP_TIMEOUT_S)
@@ -102,10 +101,7 @@ class ForkServer:
                 # Threads do not survive a fork, so libraries must not start any.
                 env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
             )
-        start = ForkServerStart(
-            ProcessSettings(self.folder, settings.delays, settings.on_error, settings.memory_mb),
-            settings.arguments,
-        )
+        start = ForkServerStart(self.folder, settings.postprocess, settings.arguments)
         self._control.setblocking(False)
         self._send(msgspec.json.encode(start) + b"\n")
         self._buffer = b""
@@ -134,11 +130,9 @@ class ForkServer:
     def _take_answer(self, answer: Forked) -> None:
         if answer.number < 0:
             self._on_ready()
-        elif answer.pid <= 0:
-            self._on_fork_failed(answer.number)
         elif (on_forked := self._wanted.pop(answer.number, None)) is not None:
             on_forked(answer.pid)
-        else:
+        elif answer.pid > 0:
             os.kill(answer.pid, signal.SIGKILL)  # cancelled in the meantime
         self._watch()
 
@@ -149,21 +143,6 @@ class ForkServer:
         for number in self._wanted:
             self._request_fork(number)
 
-    def _on_fork_failed(self, number: int) -> None:
-        """Retry later; the requests of the process wait or go to others."""
-        logger.error("a process of --postprocess-workers cannot be forked; the log is above")
-        self._failed.add(number)
-        if self._retry is None:
-            self._retry = self._loop.call_later(FORK_RETRY_S, self._request_again)
-
-    def _request_again(self) -> None:
-        self._retry = None
-        failed, self._failed = self._failed, set()
-        if self._is_ready:  # otherwise `_on_ready` requests all
-            for number in failed & self._wanted.keys():
-                self._request_fork(number)
-            self._watch()
-
     def _request_fork(self, number: int) -> None:
         self._send(b"%d\n" % number)
 
@@ -173,22 +152,18 @@ class ForkServer:
         with contextlib.suppress(OSError):
             self._control.send(line)
 
-    # Deadlines.
-
     def _watch(self) -> None:
         """Restart the deadline of the server's current task."""
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        limit_s: float = FORK_TIMEOUT_S if self._wanted else inf
         if not self._is_ready:
-            start_s = FORK_SERVER_RESTART_S if self.ready.done() else FORK_SERVER_START_S
-            self._deadline = self._loop.call_later(
-                start_s, self._give_up, f"was not ready after {start_s} s"
-            )
-        elif self._wanted.keys() - self._failed:
-            self._deadline = self._loop.call_later(
-                FORK_TIMEOUT_S, self._give_up, f"did not fork within {FORK_TIMEOUT_S} s"
-            )
+            limit_s = FORK_SERVER_RESTART_S if self.ready.done() else FORK_SERVER_START_S
+        self._deadline = self._loop.time() + limit_s
+
+    def check(self, now: float) -> None:
+        """Kill a server that is late."""
+        if now > self._deadline:
+            self._deadline = inf
+            self._give_up("did not fork in time" if self._is_ready else "was not ready in time")
 
     def _give_up(self, reason: str) -> None:
         """Kill a server that does not work; its end is handled like any other."""
@@ -234,9 +209,7 @@ class ForkServer:
         return self._process.wait(STOP_TIMEOUT_S)
 
     def _hang_up(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        self._deadline = inf
         if self._control.fileno() >= 0:
             self._loop.remove_reader(self._control.fileno())
             self._control.close()

@@ -26,7 +26,8 @@ import msgspec
 
 from ...parsers.base import ParserFactory
 from ...tokenization.detokenizer import DetokenizerFactory
-from .messages import Forked, ForkServerStart, ProcessSettings
+from .current_step import StepMonitor, monitor_path
+from .messages import Forked, ForkServerStart
 from .process import PoolProcess, open_socket
 
 Parts = tuple[DetokenizerFactory, ParserFactory]
@@ -58,7 +59,7 @@ def main() -> None:
     # Only the main process handles Ctrl-C: it lets requests finish.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # If the main process is killed, this process removes the sockets.
-    signal.signal(signal.SIGIO, lambda *_: remove_and_exit(start.settings.folder))
+    signal.signal(signal.SIGIO, lambda *_: remove_and_exit(start.folder))
     end_with(lifeline)
     parts = build(**start.arguments)
     gc.collect()
@@ -67,35 +68,30 @@ def main() -> None:
     stream.write(msgspec.json.encode(Forked(-1, 0)) + b"\n")
     while line := stream.readline():
         number = int(line)
-        pid = fork()
-        if pid < 0:
+        try:
+            pid = os.fork()
+        except OSError as error:  # the machine is out of processes or memory
+            sys.stderr.write(f"a process of the pool cannot be forked: {error}\n")
             stream.write(msgspec.json.encode(Forked(number, 0)) + b"\n")
             continue
         if not pid:
             # Close both, or the main process cannot see this server's end while its processes live.
             stream.close()
             control.close()
-            serve(parts, start.settings, number, lifeline)
+            serve(parts, start, number, lifeline)
         stream.write(msgspec.json.encode(Forked(number, pid)) + b"\n")
-    remove_and_exit(start.settings.folder)
+    remove_and_exit(start.folder)
 
 
-def fork() -> int:
-    """Fork as `os.fork` does; return -1 if the machine is out of processes or memory."""
-    try:
-        return os.fork()
-    except OSError as error:
-        sys.stderr.write(f"a process of the pool cannot be forked: {error}\n")
-        return -1
-
-
-def serve(parts: Parts, settings: ProcessSettings, number: int, lifeline: int) -> NoReturn:
+def serve(parts: Parts, start: ForkServerStart, number: int, lifeline: int) -> NoReturn:
     """Be process `number` of the pool."""
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         end_with(lifeline)
-        PoolProcess(*parts, settings, number, open_socket(settings.folder, number)).run()
+        monitor = StepMonitor(monitor_path(start.folder, number))
+        socket_ = open_socket(start.folder, number)
+        PoolProcess(*parts, start.settings, monitor, socket_).run()
     except BaseException:  # noqa: BLE001 - a fork must never continue as the fork server
         sys.excepthook(*sys.exc_info())
     finally:

@@ -13,9 +13,9 @@ import msgspec
 from ...base.errors import ProtocolError
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_MESSAGE_BYTES
-from ...postprocess.chunk_scheduler import MergeDelays, ScheduledChunk
-from ...postprocess.fallback import OnError
+from ...postprocess.chunk_scheduler import ScheduledChunk
 from ...postprocess.messages import Chunk
+from ...postprocess.settings import PostprocessSettings
 
 
 class OpenRequest(msgspec.Struct, tag=True, array_like=True):
@@ -25,10 +25,9 @@ class OpenRequest(msgspec.Struct, tag=True, array_like=True):
     params: as JSON, which supports integers of any length, unlike msgpack.
     token_ids: the request's, as for `PostprocessBackend.start`.
     processed: number of chunks to come that another process has already processed.
-    seen: number of these whose deltas the client has got, by choice.
-    unshown: number of their last characters that the client has not got, by choice; only a
-        request that has no parser from its beginning needs it.
-    disabled: where to stop using parsers.
+    seen: number of these whose tokens the client has got, by choice. shown: number of them up to
+        the last that gave it a delta.
+    parsed: number of chunks after which parsers are no longer used; None: they are to the end.
     measure: whether to measure the time of each stage.
     """
 
@@ -37,17 +36,9 @@ class OpenRequest(msgspec.Struct, tag=True, array_like=True):
     token_ids: list[int]
     processed: int
     seen: list[int]
-    unshown: list[int]
-    disabled: list[DisableParser]
+    shown: list[int]
+    parsed: int | None
     measure: bool
-
-
-class DisableParser(msgspec.Struct, array_like=True):
-    """Stop using the parser of choice `index` after this many chunks of the request."""
-
-    index: int
-    chunks: int
-    reason: str
 
 
 class Feed(msgspec.Struct, tag=True, array_like=True):
@@ -89,13 +80,12 @@ class Progress(msgspec.Struct, tag=True, array_like=True):
 class Result(msgspec.Struct, tag=True, array_like=True):
     """A chunk for the client.
 
-    chunks: number of its choice's chunks processed for it. unshown: number of their last
-        characters that are in no delta yet.
+    chunks: number of its choice's chunks processed for it. of_all: of all choices.
     """
 
     key: int
     chunks: int
-    unshown: int
+    of_all: int
     scheduled: ScheduledChunk
 
 
@@ -130,22 +120,14 @@ def decode_answers(message: bytes) -> list[Answer]:
         raise ProtocolError(f"not a list of answers: {error}") from error
 
 
-class ProcessSettings(msgspec.Struct, frozen=True):
-    """The settings of a pool process.
+class ForkServerStart(msgspec.Struct):
+    """The first line sent to the fork server.
 
-    folder: of its socket and its monitor. memory_mb: as in `PoolSettings`.
+    folder: of the sockets and monitors. arguments: for the build function.
     """
 
     folder: str
-    delays: MergeDelays
-    on_error: OnError
-    memory_mb: int = 0
-
-
-class ForkServerStart(msgspec.Struct):
-    """The first line sent to the fork server. arguments: for the build function."""
-
-    settings: ProcessSettings
+    settings: PostprocessSettings
     arguments: JsonObject
 
 

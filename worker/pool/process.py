@@ -5,29 +5,25 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Sequence
 from math import ceil, inf
 
 import zmq
-from typing_extensions import override
 
 from ...base.errors import ParserFailedError, ProtocolError
 from ...base.memory_limit import limit_memory
-from ...parsers.base import ParserFactory, ParserRequest
-from ...parsers.events import Event
-from ...parsers.passthrough import PassthroughParser
+from ...parsers.base import ParserFactory
+from ...parsers.passthrough import PassthroughParsers
 from ...postprocess.chunk_scheduler import ChunkScheduler
 from ...postprocess.fallback import Report
 from ...postprocess.messages import PostprocessParams, decode
+from ...postprocess.settings import PostprocessSettings
 from ...tokenization.detokenizer import DetokenizerFactory
 from ..backend import InlineBackend, NewRequest
 from . import messages
-from .current_step import StepMonitor, monitor_path
+from .current_step import StepMonitor
 
 # Time for steps between two reads of the socket; a longer step is not interrupted.
 TURN_S = 0.002
-# The longest wait between two signs of life for the supervisor.
-BEAT_S = 0.25
 MS_PER_S = 1000
 
 
@@ -44,23 +40,20 @@ def open_socket(folder: str, number: int) -> zmq.Socket[bytes]:
 
 
 class PoolProcess:
-    """Serves the requests that arrive through `socket`.
-
-    number: of the process, which determines the path of its monitor.
-    """
+    """Serves the requests that arrive through `socket`."""
 
     def __init__(
         self,
         detokenizers: DetokenizerFactory,
         parsers: ParserFactory,
-        settings: messages.ProcessSettings,
-        number: int,
+        settings: PostprocessSettings,
+        monitor: StepMonitor,
         socket: zmq.Socket[bytes],
     ) -> None:
         self._detokenizers = detokenizers
         self._parsers = parsers
         self._settings = settings
-        self._monitor = StepMonitor(monitor_path(settings.folder, number))
+        self._monitor = monitor
         self._socket = socket
         self._requests: dict[int, _Request] = {}
         self._turns: deque[_Request] = deque()  # each request with waiting steps, once
@@ -70,7 +63,6 @@ class PoolProcess:
         """Serve until the process is killed."""
         limit_memory(self._settings.memory_mb)
         while True:
-            self._monitor.beat()
             if self._answers:
                 answers, self._answers = self._answers, []
                 self._socket.send(self._encode(answers))
@@ -102,7 +94,7 @@ class PoolProcess:
         if request is not None:
             request.queue.clear()
 
-    def _wait_ms(self) -> int:
+    def _wait_ms(self) -> int | None:
         if self._turns:
             return 0
         waiting = (
@@ -110,11 +102,11 @@ class PoolProcess:
             for request in self._requests.values()
             if not request.is_catching_up
         )
-        wait_s = min(min(waiting, default=inf) - time.monotonic(), BEAT_S)
-        return max(0, ceil(wait_s * MS_PER_S))
+        due = min(waiting, default=inf)
+        return None if due == inf else max(0, ceil((due - time.monotonic()) * MS_PER_S))
 
-    def _receive(self, timeout_ms: int) -> None:
-        """Take all available messages, waiting at most `timeout_ms` for the first."""
+    def _receive(self, timeout_ms: int | None) -> None:
+        """Take all available messages, waiting `timeout_ms` for the first; None: no limit."""
         while self._socket.poll(timeout_ms):
             for message in messages.decode_requests(self._socket.recv()):
                 self._take_message(message)
@@ -140,15 +132,9 @@ class PoolProcess:
 
     def _open(self, message: messages.OpenRequest) -> None:
         # A parser that killed its process in the first step might also do so when it is built.
-        is_plain = any(not disabled.chunks for disabled in message.disabled)
-        plain = PlainParsers(self._parsers) if is_plain else None
-        backend = InlineBackend(
-            self._detokenizers,
-            plain or self._parsers,
-            self._settings.delays,
-            self._settings.on_error,
-            self._report(message),
-        )
+        parsers = PassthroughParsers() if message.parsed == 0 else self._parsers
+        report = self._report(message)
+        backend = InlineBackend(self._detokenizers, parsers, self._settings, report)
         clock = time.perf_counter if message.measure else None
         self._monitor.begin(message.key, 0)
         params = decode(PostprocessParams, message.params)
@@ -162,7 +148,7 @@ class PoolProcess:
             return
         finally:
             self._monitor.end()
-        self._requests[message.key] = _Request(message, params.n, scheduler, plain)
+        self._requests[message.key] = _Request(message, scheduler)
 
     def _report(self, message: messages.OpenRequest) -> Report:
         """Return the callback for a parser that raises, if the request survives it.
@@ -238,73 +224,23 @@ class PoolProcess:
     def _take_due(self, request: _Request, now: float) -> None:
         for scheduled in request.scheduler.take(now):
             chunks = request.chunks_by_choice[scheduled.index]
-            unshown = request.scheduler.unshown(scheduled.index)
-            self._answers.append(messages.Result(request.key, chunks, unshown, scheduled))
-
-
-class PlainParser(PassthroughParser):
-    """Passes on what it is fed, and keeps it until it is asked for its end."""
-
-    def __init__(self) -> None:
-        self._kept: list[str] | None = []
-
-    @override
-    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
-        if self._kept is not None:
-            self._kept.append(text)
-        return super().feed(text, token_ids)
-
-    def take_last(self, characters: int) -> str:
-        """Return the last `characters` that it was fed; it keeps nothing from now on."""
-        kept, self._kept = "".join(self._kept or ()), None
-        return kept[max(0, len(kept) - characters) :]
-
-
-class PlainParsers(ParserFactory):
-    """Builds the parsers of a request that must do without `parsers`; they read the same text.
-
-    built: by choice.
-    """
-
-    def __init__(self, parsers: ParserFactory) -> None:
-        self._parsers = parsers
-        self.name = parsers.name
-        self.breaks_before_calls = parsers.breaks_before_calls
-        self.built: list[PlainParser] = []
-
-    @override
-    def shows_special_tokens(self, request: ParserRequest) -> bool:
-        return self._parsers.shows_special_tokens(request)
-
-    @override
-    def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> PlainParser:
-        self.built.append(PlainParser())
-        return self.built[-1]
+            result = messages.Result(request.key, chunks, request.chunks, scheduled)
+            self._answers.append(result)
 
 
 class _Request:
-    """A request of this process. chunks: processed so far, of all choices.
+    """A request of this process. chunks: processed so far, of all choices."""
 
-    plain: its parsers, if it has none from its beginning.
-    """
-
-    def __init__(
-        self,
-        message: messages.OpenRequest,
-        n: int,
-        scheduler: ChunkScheduler,
-        plain: PlainParsers | None,
-    ) -> None:
+    def __init__(self, message: messages.OpenRequest, scheduler: ChunkScheduler) -> None:
         self.key = message.key
         self.scheduler = scheduler
         self.queue: deque[messages.Feed] = deque()
         self.flushed = False
         self.chunks = 0
-        self.chunks_by_choice = [0] * n
+        self.chunks_by_choice = [0] * len(message.seen)
         self._seen = message.seen
-        self._unshown = message.unshown
-        self._plain = plain
-        self._disabled = message.disabled
+        self._shown = message.shown
+        self._parsed = message.parsed
 
     @property
     def is_catching_up(self) -> bool:
@@ -319,15 +255,9 @@ class _Request:
         self.scheduler.add(feed.chunk, feed.arrived, feed.age_s)
         self.chunks += 1
         self.chunks_by_choice[index] += 1
-        if self.chunks_by_choice[index] == self._seen[index]:
-            self.scheduler.forget(index, self._find_unshown(index))
-        for disabled in self._disabled:
-            if disabled.chunks == self.chunks:
-                error = ParserDisabledError(disabled.reason)
-                self.scheduler.degrade(disabled.index, error, time.monotonic())
-
-    def _find_unshown(self, index: int) -> str:
-        """Return the text of seen chunks that the parser of another process had held back."""
-        if self._plain is None:
-            return ""
-        return self._plain.built[index].take_last(self._unshown[index])
+        done = self.chunks_by_choice[index]
+        if done in (self._shown[index], self._seen[index]):
+            self.scheduler.forget(index, keeps_deltas=done > self._shown[index])
+        if self.chunks == self._parsed:
+            for of_choice in range(len(self._seen)):
+                self.scheduler.degrade(of_choice, ParserDisabledError(), time.monotonic())

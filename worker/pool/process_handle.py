@@ -20,7 +20,6 @@ from ...base.log import get_logger
 from . import messages
 from .current_step import Step, StepMonitor, monitor_path
 from .fork_server import ForkServer
-from .stream import PooledStream
 
 logger = get_logger(__name__)
 
@@ -31,8 +30,9 @@ STOPPED = ("T", "t")
 class ProcessHandle:
     """Forks process `number`, sends it requests, and kills it.
 
-    streams: the requests in the process. started: done when the process serves.
+    keys: of the requests in the process. started: done when the process serves.
     delay_s: how long to wait before the fork.
+    forked_at: in seconds of the event loop's clock; infinite before the fork.
     on_answer: called with each answer; raises `ProtocolError` for an impossible one.
     on_death: called if the process ends by itself or sends an invalid answer.
     """
@@ -45,10 +45,11 @@ class ProcessHandle:
         on_death: Callable[[ProcessHandle], None],
         delay_s: float = 0.0,
     ) -> None:
-        self.streams: set[PooledStream] = set()
+        self.keys: set[int] = set()
         self.ready = False
         self.pid = 0
-        self._forked_at = inf
+        self.delay_s = delay_s
+        self.forked_at = inf
         self._fork_server = fork_server
         self._number = number
         self._loop = asyncio.get_running_loop()
@@ -56,6 +57,7 @@ class ProcessHandle:
         self._on_answer = on_answer
         self._on_death = on_death
         self._pidfd = -1
+        self._stopped_looks = 0
         self._outbox: list[messages.Request] = []
         self._flush_is_scheduled = False
         self._socket_path = messages.socket_path(fork_server.folder, number)
@@ -74,27 +76,19 @@ class ProcessHandle:
         else:
             self._fork()
 
-    @property
-    def is_delayed(self) -> bool:
-        """Whether the fork is delayed because other processes died."""
-        return self._delay is not None
-
-    def silent_s(self, now: float) -> float:
-        """Return the time since the process's last sign of life; 0 before it is forked."""
-        return max(0.0, now - max(self._forked_at, self._monitor.last_beat))
-
     def current_step(self) -> Step | None:
         """Return the step that the process is working on, or None."""
         return self._monitor.read()
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether a signal or a debugger has stopped the process."""
+    def count_stopped(self) -> int:
+        """Look whether something has stopped the process; return in how many looks in a row."""
         try:
             status = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
-        except OSError:  # it has ended
-            return False
-        return status.rpartition(") ")[2][:1] in STOPPED
+        except OSError:  # it has ended, or is not forked yet
+            status = ""
+        is_stopped = status.rpartition(") ")[2].startswith(STOPPED)
+        self._stopped_looks = self._stopped_looks + 1 if is_stopped else 0
+        return self._stopped_looks
 
     def send(self, request: messages.Request) -> None:
         """Send `request` at the end of this event-loop turn, or once the process serves."""
@@ -125,12 +119,15 @@ class ProcessHandle:
         self._monitor_path.unlink(missing_ok=True)
 
     def _fork(self) -> None:
-        self._delay = None
         self._fork_server.fork(self._number, self._on_forked)
 
     def _on_forked(self, pid: int) -> None:
+        if not pid:
+            logger.error("a process of --postprocess-workers cannot be forked; the log is above")
+            self._loop.call_soon(self._on_death, self)
+            return
         self.pid = pid
-        self._forked_at = self._loop.time()
+        self.forked_at = self._loop.time()
         try:
             self._pidfd = os.pidfd_open(pid)
         except OSError as error:

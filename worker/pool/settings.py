@@ -7,9 +7,7 @@ import os
 import msgspec
 
 from ...base.json_types import JsonObject
-from ...base.limits import PROCESS_MEMORY_MB
-from ...postprocess.chunk_scheduler import MergeDelays
-from ...postprocess.fallback import OnError
+from ...postprocess.settings import PostprocessSettings
 
 CORES_PER_PROCESS = 8
 MAX_AUTO_PROCESSES = 4
@@ -20,18 +18,13 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     build: "module:function" that returns the detokenizer and parser factories; the fork server
         calls it with `arguments`.
-    deadline_s: limit for one step, that is, one token.
-    memory_mb: limit of the memory of each process in MiB; 0 for no limit.
     """
 
     processes: int
     build: str
     arguments: JsonObject
     parsers_name: str
-    delays: MergeDelays
-    on_error: OnError = "degrade"
-    deadline_s: float = 2.0
-    memory_mb: int = PROCESS_MEMORY_MB
+    postprocess: PostprocessSettings = PostprocessSettings()
 
 
 def auto_processes() -> int:

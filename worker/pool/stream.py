@@ -8,72 +8,54 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from math import inf
-from typing import NamedTuple, Protocol
 
 from typing_extensions import override
 
 from ...base.errors import ParserFailedError, PoolAbsentError, ProtocolError
 from ...base.limits import MAX_BACKLOG
-from ...postprocess.chunk_scheduler import MergeDelays, ScheduledChunk, engine_wait_s
-from ...postprocess.messages import Chunk, PostprocessParams, encode
-from ..backend import RequestStream
+from ...postprocess.chunk_scheduler import ScheduledChunk, engine_wait_s
+from ...postprocess.fallback import Report
+from ...postprocess.messages import Chunk, encode
+from ...postprocess.settings import MergeDelays
+from ..backend import NewRequest, RequestStream
 from . import messages
-
-
-class StreamProcess(Protocol):
-    """The process that works on a stream. streams: all that it works on."""
-
-    streams: set[PooledStream]
-
-    def send(self, request: messages.Request) -> None:
-        """Send `request` to the process."""
-
-
-class StreamCallbacks(NamedTuple):
-    """Callbacks of a stream.
-
-    wake: there are results to take. report: a parser raised. closed: the request has ended.
-    """
-
-    wake: Callable[[], None]
-    report: Callable[[ParserFailedError], None]
-    closed: Callable[[PooledStream], None]
+from .process_handle import ProcessHandle
 
 
 class PooledStream(RequestStream):
     """Sends the steps of one request to a process and collects the answers.
 
-    processed: number of steps that were processed.
-    deaths: number of processes that died in a step of this request. present: number of those
-        that died outside of any step while serving this request.
-    disabled: where to stop using parsers if the request restarts.
+    processed: number of steps that were processed. quick: number of those before the first long
+        one, which made other requests move; None: all were short.
+    deaths: number of processes that died in a step of this request, or outside of any step while
+        they served it.
+    report: called with each parser that raised. on_closed: called when the request has ended.
     """
 
     def __init__(
         self,
         key: int,
-        params: PostprocessParams,
-        token_ids: list[int],
+        new: NewRequest,
         delays: MergeDelays,
-        callbacks: StreamCallbacks,
-        *,
-        measure: bool = False,
+        report: Report,
+        on_closed: Callable[[PooledStream], None],
     ) -> None:
         self.key = key
-        self.params = params
+        self.params = params = new.params
         self.deaths = 0
-        self.present = 0
         self.processed = 0
-        self.disabled: list[messages.DisableParser] = []
-        self._token_ids = token_ids
+        self.quick: int | None = None
+        self._new = new
         self._delays = delays
-        self._wake, self._report, self._closed = callbacks
-        self._measure = measure
-        self._process: StreamProcess | None = None
+        self._report = report
+        self._on_closed = on_closed
+        self._process: ProcessHandle | None = None
         self._feeds: list[messages.Feed] = []
         self._feeds_by_choice: list[list[messages.Feed]] = [[] for _ in range(params.n)]
-        self._seen = [0] * params.n  # by choice: steps whose deltas the client has got
-        self._unshown = [0] * params.n  # by choice: characters of these that it has not got
+        self._seen = [0] * params.n  # by choice: steps whose tokens the client has got
+        self._shown = [0] * params.n  # by choice: steps up to the last that gave it a delta
+        self._shown_of_all = 0  # the same, counted in the steps of all choices
+        self._parsed: int | None = None  # steps after which parsers are no longer used
         self._finished: set[int] = set()
         self._flushed = False
         self._results: list[ScheduledChunk] = []
@@ -147,35 +129,34 @@ class PooledStream(RequestStream):
 
     @property
     @override
-    def full(self) -> bool:
-        return self.backlog > MAX_BACKLOG and self._failure is None
-
-    @override
-    async def room(self) -> None:
-        while self.full:
+    def room(self) -> asyncio.Future[None] | None:
+        if self.backlog <= MAX_BACKLOG or self._failure is not None:
+            return None
+        if self._room is None:
             self._room = asyncio.get_running_loop().create_future()
-            await self._room
+        return self._room
 
     @override
     def close(self) -> None:
         self._leave()
-        self._closed(self)
+        self._on_closed(self)
 
-    def move(self, process: StreamProcess) -> None:
+    def move(self, process: ProcessHandle) -> None:
         """Start the request in `process`, or restart it there if another one had it."""
         self._leave()
         self._process = process
-        process.streams.add(self)
+        process.keys.add(self.key)
         self._send(
             messages.OpenRequest(
                 self.key,
                 encode(self.params),
-                self._token_ids,
+                list(self._new.token_ids),
                 self.processed,
                 list(self._seen),
-                list(self._unshown),
-                list(self.disabled),
-                self._measure,
+                list(self._shown),
+                self._parsed,
+                # The process measures with a clock of its own.
+                measure=self._new.clock is not None,
             )
         )
         for feed in self._feeds:
@@ -199,11 +180,12 @@ class PooledStream(RequestStream):
             if not 0 <= scheduled.index < self.params.n:
                 raise ProtocolError(f"a result of choice {scheduled.index} of {self.params.n}")
             self._seen[scheduled.index] = answer.chunks
-            self._unshown[scheduled.index] = answer.unshown
+            if scheduled.deltas:
+                self._shown[scheduled.index], self._shown_of_all = answer.chunks, answer.of_all
             if scheduled.finished:
                 self._finished.add(scheduled.index)
             self._results.append(scheduled)
-            self._wake()
+            self._new.wake()
         else:
             failure = ParserFailedError(
                 answer.parser, self.params.response_id, answer.position, answer.reason
@@ -212,41 +194,26 @@ class PooledStream(RequestStream):
             if answer.fatal:
                 self.fail(failure)
 
-    def disable_parsers(self, chunks: int | None, reason: str) -> bool:
-        """Stop using parsers when the request restarts; return False if it uses none by then.
+    def leave_parsers(self) -> bool:
+        """Restart without parsers after the quick steps; False if nothing is left to try.
 
-        chunks: number processed before the guilty step; its choice stops using its parser there.
-            None if no step is known: each choice stops after the last chunk that the client has
-            got. If that did not help, the restarted request has no parser from the beginning.
+        The client keeps what it has got. If the repetition of these steps was too much, restart
+        without parsers after those that gave the client something.
         """
-        self.deaths = self.present = 0
-        if chunks is None:
-            left = {index: self._count_seen(index) for index in range(self.params.n)}
+        before, shown = self._parsed, self._shown_of_all
+        if before is not None:
+            self._parsed = min(before, shown)
         else:
-            left = {self._feeds[chunks].chunk.index if chunks < len(self._feeds) else 0: chunks}
-        for disabled in self.disabled:
-            left.pop(disabled.index, None)
-            if not disabled.chunks:
-                return False
-        self.disabled += [
-            messages.DisableParser(index, count, reason)
-            for index, count in (left or {0: 0}).items()
-        ]
-        return True
-
-    def _count_seen(self, index: int) -> int:
-        """Return the chunk count that produced all that the client has of a choice; not 0."""
-        seen = self._seen[index]
-        last = self._feeds_by_choice[index][seen - 1] if seen else None
-        numbers = (number for number, feed in enumerate(self._feeds, 1) if feed is last)
-        return next(numbers, 1)
+            self._parsed = self.processed if self.quick is None else max(self.quick, shown)
+        self.deaths = 0
+        return self._parsed != before
 
     def fail(self, failure: ParserFailedError | PoolAbsentError) -> None:
         """End the request: `take` returns all results, then raises `failure`."""
         self._failure = failure
         self._leave()
         self._make_room()
-        self._wake()
+        self._new.wake()
 
     def _make_room(self) -> None:
         room, self._room = self._room, None
@@ -260,5 +227,5 @@ class PooledStream(RequestStream):
     def _leave(self) -> None:
         if self._process is not None:
             self._send(messages.Close(self.key))
-            self._process.streams.discard(self)
+            self._process.keys.discard(self.key)
             self._process = None

@@ -1,7 +1,7 @@
-"""The main process's side of the pool: deadlines, deaths and blame.
+"""The main process's side of the pool.
 
-It assigns requests to processes, kills a process whose step exceeds the deadline, replaces
-processes that died, and decides which request was the cause.
+It assigns requests to processes, moves those that wait for a slow one, kills a process whose
+step exceeds the deadline, and replaces processes that died.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from ...base.errors import ParserFailedError, PoolAbsentError, SetupError
 from ...base.limits import (
     MAX_DEATHS,
     MAX_DELAY_S,
-    MAX_PRESENT,
     MAX_START_DEATHS,
     POOL_ABSENT_S,
     PROCESS_START_S,
-    SILENCE_S,
 )
 from ...base.log import get_logger
 from ...postprocess.fallback import Report
 from ...postprocess.postprocessor import log_failure
+from ...postprocess.settings import PostprocessSettings
 from ..backend import NewRequest, PostprocessBackend
 from . import messages
 from .crash_backoff import CrashBackoff
@@ -33,12 +32,18 @@ from .current_step import Step
 from .fork_server import ForkServer
 from .process_handle import ProcessHandle
 from .settings import PoolSettings
-from .stream import PooledStream, StreamCallbacks
+from .stream import PooledStream
 
 logger = get_logger(__name__)
 
-# After this part of the deadline the process is quarantined: its other requests move.
-QUARANTINE_PART = 0.25
+# How often the processes are checked: so that a kill is late by little, and never seldom.
+CHECKS_PER_DEADLINE = 8
+# After this part of the deadline, the requests that wait for a step move to a new process.
+PATIENCE = 0.25
+MAX_CHECK_S = 0.25
+# A profiler stops a process for moments, so this many checks in a row must find it stopped: fewer
+# than before a deadline, which would cost a request its parsers.
+STOPPED_CHECKS = 5
 # If a check is this late, the processes had no time to run either.
 LATE_S = 1.0
 # This many deaths in succession per process of the pool cost no wait.
@@ -48,7 +53,8 @@ FREE_DEATHS = 2
 class PoolStats(msgspec.Struct):
     """The pool's counters.
 
-    kills: processes killed because they exceeded a deadline. deaths: processes that died.
+    kills: processes killed because they exceeded a deadline, or were stopped.
+    deaths: processes that died.
     moved_requests: restarts of a request in another process.
     """
 
@@ -60,6 +66,7 @@ class PoolStats(msgspec.Struct):
 class PoolSupervisor(PostprocessBackend):
     """The processes, with the requests of each. Create and use it in one event loop.
 
+    settings: those of post-processing.
     report: called for each parser that raised, exceeded the deadline or died.
     on_presence: called with True when a process serves, and with False when none has served
         again for `POOL_ABSENT_S`.
@@ -71,7 +78,8 @@ class PoolSupervisor(PostprocessBackend):
         report: Report = log_failure,
         on_presence: Callable[[bool], None] | None = None,
     ) -> None:
-        self.settings = settings
+        self.settings: PostprocessSettings = settings.postprocess
+        self._pool = settings
         self._on_presence = on_presence
         self._is_present = False
         self.stats = PoolStats()
@@ -82,24 +90,23 @@ class PoolSupervisor(PostprocessBackend):
         self._streams: dict[int, PooledStream] = {}
         self._fork_server = ForkServer(settings)
         self._backoff = CrashBackoff(FREE_DEATHS * settings.processes, MAX_DELAY_S)
-        self._has_served = False
         self._served_at = self._loop.time()  # when a check last found a process that serves
         self._start_deaths = 0
         self._processes = [self._new_process() for _ in range(settings.processes)]
-        self._quarantined: list[ProcessHandle] = []
-        self._next_check: asyncio.TimerHandle | None = None
+        self._slow: list[ProcessHandle] = []  # each with the one request whose step is long
         self._check_due = 0.0
+        self._next_check: asyncio.TimerHandle
         self._schedule_check()
 
     @property
     @override
     def parsers_name(self) -> str:
-        return self.settings.parsers_name
+        return self._pool.parsers_name
 
     @property
     def size(self) -> int:
         """Number of processes that should serve."""
-        return self.settings.processes
+        return self._pool.processes
 
     @property
     def depth(self) -> int:
@@ -114,7 +121,7 @@ class PoolSupervisor(PostprocessBackend):
 
     @property
     def pids(self) -> list[int]:
-        """The pids of the serving processes, without those in quarantine."""
+        """The pids of the processes that take new requests."""
         return [process.pid for process in self._processes if process.ready]
 
     async def ready(self) -> None:
@@ -131,34 +138,24 @@ class PoolSupervisor(PostprocessBackend):
 
     @override
     def start(self, new: NewRequest) -> PooledStream:
-        callbacks = StreamCallbacks(new.wake, self._report, self._on_closed)
         key = next(self._keys)
-        stream = PooledStream(
-            key,
-            new.params,
-            list(new.token_ids),
-            self.settings.delays,
-            callbacks,
-            measure=new.clock is not None,  # the process measures with a clock of its own
-        )
+        stream = PooledStream(key, new, self.settings.delays, self._report, self._on_closed)
         self._streams[key] = stream
         stream.move(self._least_busy())
-        self._keep_checking()
         return stream
 
     def close(self) -> None:
         """End all processes and remove their files."""
-        if self._next_check is not None:
-            self._next_check.cancel()
-        for process in (*self._processes, *self._quarantined):
+        self._next_check.cancel()
+        for process in (*self._processes, *self._slow):
             process.stop()
         self._fork_server.stop()
 
     def _least_busy(self) -> ProcessHandle:
         """Return a process that serves, if there is one: the next one may wait for its fork."""
 
-        def key(process: ProcessHandle) -> tuple[bool, bool, int]:
-            return not process.ready, process.is_delayed, len(process.streams)
+        def key(process: ProcessHandle) -> tuple[bool, float, int]:
+            return not process.ready, process.delay_s, len(process.keys)
 
         return min(self._processes, key=key)
 
@@ -167,47 +164,38 @@ class PoolSupervisor(PostprocessBackend):
         return ProcessHandle(self._fork_server, number, self._on_answer, self._on_death, delay_s)
 
     def _on_answer(self, process: ProcessHandle, answer: messages.RequestAnswer) -> None:
-        self._has_served = True
-        stream = self._streams.get(answer.key)
-        if stream is not None and stream in process.streams:  # otherwise it has moved
-            stream.receive(answer)
+        if answer.key in process.keys:  # otherwise the request has moved
+            self._streams[answer.key].receive(answer)
 
     def _on_closed(self, stream: PooledStream) -> None:
         self._streams.pop(stream.key, None)
-        for process in self._quarantined[:]:
-            if not process.streams:
-                self._quarantined.remove(process)
-                process.stop()
+        for process in [process for process in self._slow if not process.keys]:
+            self._slow.remove(process)
+            process.stop()
 
-    # Deadlines.
-
-    def _keep_checking(self) -> None:
-        if self._next_check is None:
-            self._served_at = self._loop.time()
-            self._schedule_check()
+    # Checks.
 
     def _schedule_check(self) -> None:
-        # Often enough that a quarantine is late by at most half its time.
-        delay_s = self.settings.deadline_s * QUARANTINE_PART / 2
+        delay_s = min(self.settings.deadline_s / CHECKS_PER_DEADLINE, MAX_CHECK_S)
         self._check_due = self._loop.time() + delay_s
-        self._next_check = self._loop.call_at(self._check_due, self._check_processes)
+        self._next_check = self._loop.call_at(self._check_due, self._check_all)
 
-    def _check_processes(self) -> None:
-        """Kill or quarantine processes that take too long."""
-        self._next_check = None
+    def _check_all(self) -> None:
+        """Kill what takes too long; tell whether the pool serves."""
         now = self._loop.time()
-        if now - self._check_due < LATE_S:
-            for process in (*self._processes, *self._quarantined):
+        is_late = now - self._check_due >= LATE_S
+        if not is_late:
+            self._fork_server.check(now)
+            for process in (*self._processes, *self._slow):
                 self._check(process, now)
-            if not self.pids and now - self._served_at > POOL_ABSENT_S:
-                self._set_presence(False)
-                self._send_away()
+        if self.pids or is_late:
+            self._served_at = now
         if self.pids:
             self._set_presence(True)
-        if self.pids or now - self._check_due >= LATE_S:
-            self._served_at = now
-        if self._streams or not all(process.ready for process in self._processes):
-            self._schedule_check()
+        elif now - self._served_at > POOL_ABSENT_S:
+            self._set_presence(False)
+            self._send_away()
+        self._schedule_check()
 
     def _set_presence(self, is_present: bool) -> None:
         if is_present is not self._is_present:
@@ -226,130 +214,89 @@ class PoolSupervisor(PostprocessBackend):
             stream.fail(PoolAbsentError(message))
 
     def _check(self, process: ProcessHandle, now: float) -> None:
+        """Kill a process that is stopped, or whose step or start takes too long."""
         deadline_s, step = self.settings.deadline_s, process.current_step()
-        if step is None:
-            silence_s = SILENCE_S if process.ready else PROCESS_START_S
-            if process.silent_s(now) > silence_s:
-                self._kill_silent(process, silence_s)
-            return
-        step_s = now - step.since
-        if step_s > deadline_s * QUARANTINE_PART and process.is_stopped:
-            self._kill_silent(process, step_s)
+        step_s = 0.0 if step is None else now - step.since
+        if process.count_stopped() >= STOPPED_CHECKS:
+            self._kill(process, step, "it was stopped")
         elif step_s > deadline_s:
-            self._kill(process, step)
-        elif step_s > deadline_s * QUARANTINE_PART and process in self._processes:
-            self._quarantine(process, step)
+            reason = f"a step took longer than the deadline of {deadline_s:g} s"
+            self._kill(process, step, reason, deaths=MAX_DEATHS)
+        elif step is not None and step_s > deadline_s * PATIENCE and process in self._processes:
+            self._leave_alone(process, step)
+        elif not process.ready and now - process.forked_at > PROCESS_START_S:
+            self._kill(process, step, f"it did not serve within {PROCESS_START_S} s")
 
-    def _quarantine(self, process: ProcessHandle, step: Step) -> None:
-        """Leave the process with the step's request; move the others to a new process."""
-        others = [stream for stream in process.streams if stream.key != step.key]
-        self._replace(process)
-        for stream in others:
-            self._move(stream)
-        if process.streams:
-            self._quarantined.append(process)
-        else:
+    def _leave_alone(self, process: ProcessHandle, step: Step) -> None:
+        """Leave a slow process its step's request; the others continue in a new process."""
+        self._processes[self._processes.index(process)] = self._new_process()
+        for key in process.keys - {step.key}:
+            self._move(self._streams[key])
+        if not process.keys:
             process.stop()
-
-    def _kill(self, process: ProcessHandle, step: Step) -> None:
-        """Kill a process whose step exceeded the deadline; blame the step's request."""
-        self.stats.kills += 1
-        deadline_s = self.settings.deadline_s
-        logger.error(
-            "a step of the %s parsers took longer than %g s; killing process %d",
-            self.parsers_name,
-            deadline_s,
-            process.pid,
-        )
-        for stream in self._remove(process):
-            if stream.key == step.key:
-                reason = f"a step took longer than the deadline of {deadline_s:g} s"
-                self._blame(stream, step, reason)
-            else:
-                self._move(stream)
-
-    def _kill_silent(self, process: ProcessHandle, silence_s: float) -> None:
-        """Kill a process that is stopped, or hangs outside of any step."""
-        self.stats.kills += 1
-        logger.error(
-            "process %d of the pool has given no sign of life for %.1f s; killing it",
-            process.pid,
-            silence_s,
-        )
-        self._lose(process, f"did not answer for {silence_s:.1f} s")
-
-    # Deaths.
-
-    def _on_death(self, process: ProcessHandle) -> None:
-        """Move the requests of a process that died; blame those that lost too many processes."""
-        if process not in self._processes and process not in self._quarantined:
-            return  # its death was noticed twice
-        self.stats.deaths += 1
-        logger.error(
-            "process %d of the pool died; its %d requests continue in another",
-            process.pid,
-            len(process.streams),
-        )
-        self._lose(process, "died")
-        self._keep_checking()
-
-    def _lose(self, process: ProcessHandle, how: str) -> None:
-        """Replace a lost process; blame the requests that lost too many.
-
-        The request whose step was running gets the strike. Outside of any step, each request of
-        the process gets one.
-        """
-        step = process.current_step()
-        if not self._has_served:
-            self._start_deaths += 1
-        delay_s = self._backoff.count(self._loop.time())
-        for stream in self._remove(process, delay_s):
-            if step is None:
-                stream.present += 1
-                if stream.present >= MAX_PRESENT:
-                    reason = f"{stream.present} processes {how} while they served it"
-                    self._blame(stream, None, reason)
-                    continue
-            elif stream.key == step.key:
-                stream.deaths += 1
-                if stream.deaths >= MAX_DEATHS:
-                    reason = f"{stream.deaths} processes {how} in its steps"
-                    self._blame(stream, step, reason)
-                    continue
-            self._move(stream)
-
-    def _remove(self, process: ProcessHandle, delay_s: float = 0.0) -> list[PooledStream]:
-        """Stop `process`, replace it unless it is quarantined, and return its requests."""
-        streams = list(process.streams)
-        if process in self._processes:
-            self._replace(process, delay_s)
-        else:
-            self._quarantined.remove(process)
-        process.stop()
-        return streams
-
-    def _replace(self, process: ProcessHandle, delay_s: float = 0.0) -> None:
-        self._processes[self._processes.index(process)] = self._new_process(delay_s)
+            return
+        self._slow.append(process)
+        own = self._streams[step.key]
+        own.quick = step.chunks if own.quick is None else own.quick
 
     def _move(self, stream: PooledStream) -> None:
         self.stats.moved_requests += 1
         stream.move(self._least_busy())
 
-    def _blame(self, stream: PooledStream, step: Step | None, reason: str) -> None:
-        """Have the request continue without its parser, or fail.
+    def _kill(
+        self, process: ProcessHandle, step: Step | None, reason: str, *, deaths: int = 1
+    ) -> None:
+        self.stats.kills += 1
+        logger.error(
+            "killing process %d of the %s parsers: %s", process.pid, self.parsers_name, reason
+        )
+        self._lose(process, step, reason, deaths=deaths)
 
-        step: the running one; None if outside of any.
-        It also fails if it has no parser any more: then the parser is not the cause.
+    def _on_death(self, process: ProcessHandle) -> None:
+        """Replace a process that died, sent an invalid answer, or could not be forked."""
+        if process not in (*self._processes, *self._slow):
+            return  # its death was noticed twice
+        if process.pid:
+            self.stats.deaths += 1
+            logger.error(
+                "process %d of the pool died; its %d requests continue in another",
+                process.pid,
+                len(process.keys),
+            )
+        self._lose(process, process.current_step(), "it died")
+
+    def _lose(
+        self, process: ProcessHandle, step: Step | None, reason: str, *, deaths: int = 1
+    ) -> None:
+        """Replace a process and move its requests, less those that may have been the cause.
+
+        The death counts for the request of the running step; outside of any step, for each that
+        the process served. deaths: as many it counts.
         """
-        chunks = None
-        if step is not None:
-            # The process had no time to report the chunks before the step.
-            chunks = stream.processed = max(stream.processed, step.chunks)
+        delay_s = self._backoff.count(self._loop.time()) if deaths < MAX_DEATHS else 0.0
+        has_served, streams = process.ready, [self._streams[key] for key in process.keys]
+        self._start_deaths += not has_served
+        if process in self._slow:
+            self._slow.remove(process)
+        else:
+            self._processes[self._processes.index(process)] = self._new_process(delay_s)
+        process.stop()
+        told = reason if deaths == MAX_DEATHS else f"{MAX_DEATHS} of its processes died"
+        for stream in streams:
+            if has_served and (step is None or step.key == stream.key):
+                stream.deaths += deaths
+                # The process had no time to report the chunks before the step.
+                stream.processed = max(stream.processed, 0 if step is None else step.chunks)
+            if stream.deaths < MAX_DEATHS or self._leave_parsers(stream, told):
+                self._move(stream)
+
+    def _leave_parsers(self, stream: PooledStream, reason: str) -> bool:
+        """Have a request continue without its parsers; if that may not help, it fails."""
         failure = ParserFailedError(
             self.parsers_name, stream.params.response_id, stream.position, reason
         )
         self._report(failure)
-        if self.settings.on_error == "degrade" and stream.disable_parsers(chunks, reason):
-            self._move(stream)
-        else:
+        goes_on = self.settings.on_error == "degrade" and stream.leave_parsers()
+        if not goes_on:
             stream.fail(failure)
+        return goes_on

@@ -19,6 +19,7 @@ from backedge.base.json_types import JsonObject
 from backedge.engines.trtllm import worker as trtllm
 from backedge.engines.trtllm.worker import TrtllmRequestHandle, separate_end
 from backedge.parsers.base import ParserNames
+from backedge.postprocess.settings import PostprocessSettings
 from backedge.worker import flags
 from dynamo.llm.exceptions import InvalidArgument
 
@@ -93,7 +94,9 @@ def test_who_post_processes(worker: Any, expected: bool) -> None:
         ),
         (
             ["--trtllm-processing", "--reasoning-parser", "y", "--postprocess-on-error", "fail"],
-            flags.WorkerSettings(names=ParserNames(None, "y"), on_error="fail"),
+            flags.WorkerSettings(
+                names=ParserNames(None, "y"), postprocess=PostprocessSettings(on_error="fail")
+            ),
         ),
     ],
 )

@@ -17,6 +17,7 @@ from backedge.base.errors import SetupError, UnknownParserError
 from backedge.engines.vllm import worker as vllm
 from backedge.engines.vllm.worker import VllmRequestHandle
 from backedge.parsers.base import ParserNames
+from backedge.postprocess.settings import PostprocessSettings
 from backedge.worker import flags
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,7 +83,7 @@ def test_who_post_processes(worker, expected):
         ),
         (
             ["--vllm-processing", "--postprocess-on-error", "fail"],
-            flags.WorkerSettings(on_error="fail"),
+            flags.WorkerSettings(postprocess=PostprocessSettings(on_error="fail")),
         ),
     ],
 )

@@ -11,10 +11,11 @@ from backedge.frontend.response.worker_stream import (
     WorkerError,
 )
 from backedge.postprocess import Chunk, PostprocessedChunk, Postprocessor
-from backedge.postprocess.chunk_scheduler import ChunkScheduler, MergeDelays
+from backedge.postprocess.chunk_scheduler import ChunkScheduler
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.engine_output import parse_engine_output
 from backedge.postprocess.messages import KEY, VERSION, encode
+from backedge.postprocess.settings import MergeDelays
 from dynamo.llm.exceptions import HttpError, InvalidArgument
 
 from tests.frontend.doubles import Annotated, Context, Engine

@@ -2,15 +2,15 @@
 
 import pytest
 from backedge.base.errors import SetupError, UnknownParserError
+from backedge.parsers.base import ParserNames
 from backedge.testing.replay_worker.flags import RUNTIME_FLAGS, build_flag_parser, build_worker
 from backedge.tokenization import TokenizerLoadError
-from backedge.worker.metrics import WorkerMetrics
 
 PYTHON = ("--tokenizer-backend", "python", "--tokenizer-module")
 
 
 def build(*arguments):
-    return build_worker(build_flag_parser().parse_args(arguments), WorkerMetrics())
+    return build_worker(build_flag_parser().parse_args(arguments))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,5 @@ def test_dynamos_flags_have_its_variables_and_defaults(flag, variable, default, 
 
 
 def test_auto_is_what_the_model_writes():
-    _, model = build("--tool-call-parser", "auto", "--reasoning-parser", "auto")
-    assert model.worker_card is not None
-    assert model.worker_card.tool_call_parser == "hermes"
-    assert model.worker_card.reasoning_parser == "qwen3"
+    worker = build("--tool-call-parser", "auto", "--reasoning-parser", "auto")
+    assert worker.settings.names == ParserNames("hermes", "qwen3")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from backedge.testing.replay_worker.outputs import RecordedRequests
-from dynamo.llm.exceptions import HttpError
+from dynamo.llm.exceptions import InvalidArgument
 
 from tests.recording.test_rerun import CALL, record_call
 from tests.support import encode, tiny_tokenizer
@@ -20,5 +20,5 @@ def test_the_prompt_names_the_request() -> None:
     assert found.find({"token_ids": asked}) == encode(CALL["output"])
     asked = encode("<|im_start|>user\nchatcmpl-test-2<|im_end|>")
     assert found.find({"token_ids": asked}) == other.chunks[0].chunk.token_ids
-    with pytest.raises(HttpError, match="2 recorded requests"):
+    with pytest.raises(InvalidArgument, match="2 recorded requests"):
         found.find({"token_ids": encode("Hi")})

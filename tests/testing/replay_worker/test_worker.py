@@ -2,12 +2,13 @@
 
 import asyncio
 import importlib.metadata
+import json
+from types import SimpleNamespace
 
 import pytest
 from backedge.postprocess.messages import KEY, PostprocessedChunk, WorkerCard, read
 from backedge.postprocess.messages import encode as encode_message
 from backedge.testing.replay_worker.flags import build_flag_parser, build_worker
-from backedge.worker.metrics import WorkerMetrics
 from dynamo.llm.exceptions import InvalidArgument
 
 from tests.support import TRANSCRIPTS, params
@@ -17,7 +18,15 @@ OWN = importlib.metadata.version("backedge")
 
 
 def build(*arguments):
-    return build_worker(build_flag_parser().parse_args(arguments), WorkerMetrics())
+    return build_worker(build_flag_parser().parse_args(arguments))
+
+
+def read_card(worker):
+    """Return the worker's card on the model's card; None: there is none."""
+    entries: dict[str, str] = {}
+    config = SimpleNamespace(set_engine_specific=entries.__setitem__)
+    asyncio.run(worker.publish_worker_card(config))
+    return read(WorkerCard, json.loads(entries.get(KEY, "null")))
 
 
 def generate(worker, asked):
@@ -28,7 +37,7 @@ def generate(worker, asked):
 
 
 def test_a_request_with_params_is_postprocessed():
-    worker, model = build("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
+    worker = build("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
     asked = request(TRANSCRIPTS["reasoning_text"])
     asked["extra_args"] = {
         KEY: encode_message(params(prompt_length=len(asked["token_ids"]), stream=False))
@@ -41,20 +50,20 @@ def test_a_request_with_params_is_postprocessed():
     assert post is not None
     delta = post.deltas[0].delta
     assert delta.reasoning_content == TRANSCRIPTS["reasoning_text"]["expect"]["reasoning"]
-    assert model.worker_card == WorkerCard(
+    assert read_card(worker) == WorkerCard(
         engine="replay",
         engine_version=OWN,
         tool_call_parser="hermes",
         reasoning_parser="qwen3",
         backedge_version=OWN,
     )
-    assert model.context_length == FILES.context_length
+    assert worker.context_length == FILES.context_length
 
 
 def test_a_request_of_a_stock_frontend_gets_its_text():
     asked = {**request(TRANSCRIPTS["plain_text"]), "mdc_sum": "1"}
     for flags, has_text in ((), True), (("--postprocess-stock-frontends", "off"), False):
-        worker, _ = build(*flags)
+        worker = build(*flags)
         outputs = generate(worker, dict(asked))
         assert all(("text" in output) is has_text for output in outputs)
         if has_text:
@@ -65,8 +74,8 @@ def test_a_request_of_a_stock_frontend_gets_its_text():
 def test_it_refuses_what_all_workers_refuse_that_post_process():
     asked = {**request(TRANSCRIPTS["plain_text"]), "sampling_options": {"best_of": 3}}
     with pytest.raises(InvalidArgument, match="best_of"):
-        generate(build()[0], dict(asked))
-    assert generate(build("--plain")[0], dict(asked))
+        generate(build(), dict(asked))
+    assert generate(build("--plain"), dict(asked))
 
 
 def test_its_first_line_has_what_matters_and_no_repr(caplog):
@@ -95,21 +104,20 @@ REFUSED = [
 @pytest.mark.parametrize(("flags", "asked", "part"), REFUSED)
 def test_what_it_cannot_answer_is_a_400_with_one_traceback(flags, asked, part):
     with pytest.raises(InvalidArgument, match=part) as caught:
-        generate(build(*flags)[0], dict(asked))
+        generate(build(*flags), dict(asked))
     assert caught.value.__suppress_context__
 
 
 def test_plain_it_is_any_other_worker():
-    worker, model = build("--plain", "--served-model-name", "m")
+    worker = build("--plain")
     asked = request()
     asked["extra_args"] = {KEY: encode_message(params(prompt_length=len(asked["token_ids"])))}
     outputs = generate(worker, asked)
     assert tokens(outputs) == TOKENS
     assert all("extra_args" not in output for output in outputs)
-    assert (model.name, model.worker_card) == ("m", None)
+    assert read_card(worker) is None
 
 
 def test_the_card_can_be_written():
-    _, model = build()
-    assert model.name == "tiny_model"
-    assert model.build_runtime_config().context_length == FILES.context_length
+    config = asyncio.run(build().build_runtime_config())
+    assert config.context_length == FILES.context_length

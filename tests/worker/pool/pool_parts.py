@@ -23,6 +23,8 @@ CUT_CALL = '{"name": "\ufffd", "arguments": '
 LATER_SENDS = 4
 # The process is stopped in the step, once.
 STOP = "STOP"
+# The parser does not come back, except the first time.
+AGAIN = "AGAIN"
 # What a process sends once instead of an answer; of the last, the key is that of the request.
 NONSENSE = "NONSENSE"
 MESSAGES = [
@@ -36,7 +38,7 @@ MESSAGES = [
 class Parsers:
     """Parsers that misbehave.
 
-    counter: file that counts the processes that died at CRASH, STOP or NONSENSE.
+    counter: file that counts the processes that came to CRASH, STOP, AGAIN or NONSENSE.
     nonsense: which of MESSAGES is sent at NONSENSE.
     """
 
@@ -94,6 +96,11 @@ def stop(parsers):
         os.kill(os.getpid(), signal.SIGSTOP)
 
 
+def loop_again(parsers):
+    if not is_wanted(parsers):
+        loop(parsers)
+
+
 def fail(parsers):
     raise KeyError("raised")
 
@@ -137,6 +144,7 @@ MISBEHAVIOUR = {
     LOOP: loop,
     CRASH: crash,
     STOP: stop,
+    AGAIN: loop_again,
     RAISE: fail,
     SLOW: sleep,
     GREED: take_memory,

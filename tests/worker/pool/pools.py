@@ -8,9 +8,9 @@ from unittest import mock
 
 from backedge.base.errors import ParserFailedError
 from backedge.postprocess import Chunk
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta
+from backedge.postprocess.settings import PostprocessSettings
 from backedge.worker.backend import NewRequest
 from backedge.worker.pool import PoolSettings, PoolSupervisor
 from backedge.worker.pool.fork_server import PROGRAM
@@ -41,10 +41,9 @@ def in_pool(
             build=build,
             arguments=arguments,
             parsers_name="misbehaving",
-            delays=MERGE_DELAYS["balanced"],
-            on_error=on_error,
-            deadline_s=deadline_s,
-            memory_mb=memory_mb,
+            postprocess=PostprocessSettings(
+                on_error=on_error, deadline_s=deadline_s, memory_mb=memory_mb
+            ),
         )
         pool = PoolSupervisor(settings, failures.append, on_presence)
         try:
@@ -83,7 +82,8 @@ async def stream(pool, text, pause_s=0.0, **fields):
     token_ids: list[int] = []
     try:
         for number, token_id in enumerate(ids := encode(text), 1):
-            await request.room()
+            while (room := request.room) is not None:
+                await room
             request.add(
                 Chunk(token_ids=[token_id], finish_reason="length" if number == len(ids) else None),
                 loop.time(),

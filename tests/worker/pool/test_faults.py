@@ -7,7 +7,7 @@ import time
 
 import pytest
 from backedge.base.errors import ParserFailedError, PoolAbsentError, SetupError
-from backedge.base.limits import MAX_PRESENT
+from backedge.base.limits import MAX_DEATHS
 from backedge.worker.pool import fork_server, supervisor
 
 from tests.worker.pool import pool_parts
@@ -35,11 +35,9 @@ async def beside(pool, test, count=6):
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     """What has to wait in a test waits less."""
-    monkeypatch.setattr(supervisor, "SILENCE_S", 0.3)
     monkeypatch.setattr(supervisor, "PROCESS_START_S", 1)
     monkeypatch.setattr(supervisor, "MAX_DELAY_S", 0.2)
     monkeypatch.setattr(fork_server, "FORK_TIMEOUT_S", 1)
-    monkeypatch.setattr(fork_server, "FORK_RETRY_S", 0.1)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -136,7 +134,7 @@ def test_a_fork_server_that_never_builds_says_so(monkeypatch, tmp_path):
 def test_requests_go_to_other_workers_while_no_process_can_be_started(monkeypatch, caplog):
     """The next fork server hangs while it starts; the third one works."""
     monkeypatch.setattr(supervisor, "POOL_ABSENT_S", 0.5)
-    monkeypatch.setattr(fork_server, "FORK_SERVER_RESTART_S", 2)
+    monkeypatch.setattr(fork_server, "FORK_SERVER_RESTART_S", 4)
 
     async def test(pool):
         request = asyncio.create_task(stream(pool, WORDS, pause_s=0.3))
@@ -249,22 +247,19 @@ def test_half_a_character_in_a_call_costs_nobody_anything():
 
 @pytest.mark.parametrize("on_error", ["degrade", "fail"])
 def test_processes_that_die_outside_of_steps_blame_what_they_had_in_hand(on_error):
-    """Every process that gets the request dies a moment later."""
+    """Every process that gets the request dies a moment later, so no process gets it for ever."""
     text = f"before LATER {WORDS} {WORDS} {WORDS}"
 
     async def test(pool):
-        hostile = stream(pool, text, pause_s=0.02)
-        whole = await (raises(hostile) if on_error == "fail" else hostile)
-        return whole, pool.stats.deaths, (await stream(pool, WORDS)).delta.content
+        await raises(stream(pool, text, pause_s=0.02))
+        return pool.stats.deaths, (await stream(pool, WORDS)).delta.content
 
-    (whole, deaths, after), failures = in_pool(test, 1, on_error=on_error)
-    # The parser is left where the client is, and if that is too late, from the beginning.
-    assert deaths == MAX_PRESENT * len(failures)
-    assert len(failures) == (2 if on_error == "degrade" else 1)
-    assert {failure.reason for failure in failures} == {"3 processes died while they served it"}
+    (deaths, after), failures = in_pool(test, 1, on_error=on_error)
+    # The parser is left where the request was, and then where the client is; that is too late.
+    assert deaths == MAX_DEATHS * len(failures)
+    assert len(failures) in ((2, 3) if on_error == "degrade" else (1,))
+    assert {failure.reason for failure in failures} == {"3 of its processes died"}
     assert after == WORDS
-    if on_error == "degrade":
-        assert whole.delta.content == text
 
 
 def test_a_request_that_kills_without_its_parser_as_well_fails():
@@ -279,8 +274,8 @@ def test_a_request_that_kills_without_its_parser_as_well_fails():
         return pool.stats.deaths, (await stream(pool, WORDS)).delta.content
 
     (deaths, after), failures = in_pool(test, 1)
-    assert (len(failures), after) == (3, WORDS)
-    assert deaths >= 3 * MAX_PRESENT
+    assert (len(failures) in (2, 3), after) == (True, WORDS)
+    assert deaths >= len(failures) * MAX_DEATHS
 
 
 def test_an_answer_that_cannot_be_sent_fails_its_request_only(monkeypatch):

@@ -12,7 +12,7 @@ MAIN = """
 import asyncio, sys
 sys.path[:0] = ["."]
 from backedge.postprocess import Chunk
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.postprocess.settings import PostprocessSettings
 from backedge.worker.backend import NewRequest
 from backedge.worker.pool import PoolSupervisor, PoolSettings
 from tests.support import encode, params
@@ -20,7 +20,7 @@ from tests.support import encode, params
 async def main():
     pool = PoolSupervisor(PoolSettings(
         processes=2, build="tests.worker.pool.pool_parts:build", arguments={},
-        parsers_name="x", delays=MERGE_DELAYS["balanced"], deadline_s=60.0,
+        parsers_name="x", postprocess=PostprocessSettings(deadline_s=60.0),
     ))
     await pool.ready()
     request = pool.start(NewRequest(params(), [], 0.0))

@@ -16,8 +16,8 @@ REQUESTS = [
         [1, 2],
         3,
         [2, 1],
-        [0, 5],
-        [messages.DisableParser(0, 2, "slow")],
+        [1, 1],
+        2,
         True,
     ),
     messages.Feed(1, Chunk(token_ids=[5], finish_reason="stop", logprobs=[-0.5]), 12.5, 0.25),
@@ -28,7 +28,7 @@ ANSWERS = [
     messages.Ready(),
     messages.Progress(1, 4),
     messages.Result(
-        1, 4, 2, ScheduledChunk(0, [5], [ChoiceDelta(0, Delta(content="a"))], usage=Usage(1, 2))
+        1, 4, 5, ScheduledChunk(0, [5], [ChoiceDelta(0, Delta(content="a"))], usage=Usage(1, 2))
     ),
     messages.Failure(1, "hermes", 4, "KeyError: 'x'", fatal=True),
 ]

@@ -10,10 +10,11 @@ from backedge.parsers.base import StreamParser
 from backedge.parsers.events import Content, Reasoning
 from backedge.parsers.passthrough import PassthroughParser, PassthroughParsers
 from backedge.postprocess import Chunk
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.messages import encode as encode_params
+from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
 from backedge.worker.pool import messages
-from backedge.worker.pool.process import BEAT_S, MS_PER_S, PoolProcess
+from backedge.worker.pool.current_step import StepMonitor
+from backedge.worker.pool.process import MS_PER_S, PoolProcess
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -60,6 +61,8 @@ class Parsers(PassthroughParsers):
         return built.get(sum(prompt_token_ids) if prompt_token_ids else -1, PassthroughParser)()
 
 
+# A process that waits longer is idle.
+IDLE_MS = 250
 BROKEN: list[int] = [0]
 UNBUILDABLE: list[int] = [1]
 HOLDING: list[int] = [2]
@@ -78,7 +81,7 @@ class Socket:
         self.answers = []
 
     def poll(self, timeout_ms):
-        if not self.requests and timeout_ms >= BEAT_S * MS_PER_S:
+        if not self.requests and (timeout_ms is None or timeout_ms >= IDLE_MS):
             raise IdleError
         time.sleep(0 if self.requests else timeout_ms / MS_PER_S)
         return bool(self.requests)
@@ -96,8 +99,11 @@ class Process:
 
     def __init__(self, folder, on_error):
         self.socket = cast("Any", Socket())
-        settings = messages.ProcessSettings(str(folder), MERGE_DELAYS["lowest"], on_error)
-        self.process = PoolProcess(tiny_detokenizers(), Parsers(), settings, 1, self.socket)
+        settings = PostprocessSettings(
+            delays=MERGE_DELAYS["lowest"], on_error=on_error, memory_mb=0
+        )
+        monitor = StepMonitor(folder / "step")
+        self.process = PoolProcess(tiny_detokenizers(), Parsers(), settings, monitor, self.socket)
 
     def run(self, *requests):
         """Return the answers to `requests`, less Ready and Progress."""
@@ -115,10 +121,11 @@ def process(tmp_path):
     return lambda on_error="fail": Process(tmp_path, on_error)
 
 
-def open_request(key, prompt, *, processed=0, seen=0, disabled=(), n=1, **fields):
+def open_request(key, prompt, *, processed=0, seen=0, parsed=None, n=1, **fields):
     request = encode_params(params(prompt_length=len(prompt), n=n, **fields))
+    by_choice = [seen] * n
     return messages.OpenRequest(
-        key, request, list(prompt), processed, [seen] * n, [0] * n, list(disabled), False
+        key, request, list(prompt), processed, by_choice, by_choice, parsed, measure=False
     )
 
 
@@ -195,9 +202,8 @@ def test_a_request_that_moved_gives_only_what_the_client_has_not_seen(seen, proc
     assert text(before, 1) + text(told, 1) == text(results, 1)
 
 
-def test_a_disabled_parser_is_left_where_the_message_says(process):
-    disabled = [messages.DisableParser(0, 2, "slow")]
-    told = process("degrade").run(open_request(1, BROKEN, disabled=disabled), *feeds(1))
+def test_parsers_are_left_where_the_message_says(process):
+    told = process("degrade").run(open_request(1, BROKEN, parsed=2), *feeds(1))
     assert text(told, 1) == "one, two, three, four"
     assert failures(told) == [], "the main process has reported it"
 
@@ -207,11 +213,12 @@ def test_a_disabled_parser_is_left_where_the_message_says(process):
     choices=st.lists(st.integers(0, 1), max_size=2 * len(TEXT)),
     died_at=st.integers(0, 2 * len(TEXT)),
     streams=st.booleans(),
+    repeats=st.booleans(),
 )
 def test_a_request_that_goes_on_without_a_parser_shows_what_was_held_back(
-    choices, died_at, streams, process
+    choices, died_at, streams, repeats, process
 ):
-    """choices: of which choice each chunk is."""
+    """choices: of which choice each chunk is. repeats: the parser reads all steps again."""
     counts = [0, 0]
     steps = []
     for index in choices:
@@ -223,19 +230,18 @@ def test_a_request_that_goes_on_without_a_parser_shows_what_was_held_back(
         steps.append(messages.Feed(1, end, 0.0, 0.0))
     request = open_request(1, HOLDING, n=2, stream=streams)
     before = process().run(request, *steps[:died_at])
-    seen, unshown = [0, 0], [0, 0]
+    seen, shown, parsed = [0, 0], [0, 0], 0
     for result in before:
-        index = result.scheduled.index
-        seen[index], unshown[index] = result.chunks, result.unshown
-    restart = msgspec.structs.replace(
-        request,
-        seen=seen,
-        unshown=unshown,
-        disabled=[messages.DisableParser(0, 0, "slow")],
-    )
+        seen[result.scheduled.index] = result.chunks
+        if result.scheduled.deltas:
+            shown[result.scheduled.index], parsed = result.chunks, result.of_all
+    parsed = died_at if repeats else parsed
+    restart = msgspec.structs.replace(request, seen=seen, shown=shown, parsed=parsed)
     told = process("degrade").run(restart, *steps)
     for index in (0, 1):
         assert text(before + told, 1, index) == "one, two, three, four"
+        sent = [result.scheduled for result in before + told if result.scheduled.index == index]
+        assert [token_id for scheduled in sent for token_id in scheduled.token_ids] == TEXT
 
 
 def test_a_closed_request_is_forgotten(process):

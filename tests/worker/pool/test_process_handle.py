@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -129,5 +130,23 @@ def test_stop_kills_the_process(tmp_path):
         child.communicate()
         await asyncio.sleep(0.05)
         assert deaths.empty()
+
+    run(test, tmp_path)
+
+
+def test_looks_that_find_the_process_stopped_are_counted_in_a_row(tmp_path):
+    async def test(handle, fork_server, peer, answers, deaths):
+        assert handle.count_stopped() == 0, "it is not forked yet"
+        child = start_child()
+        fork_server.wanted.pop(NUMBER)(child.pid)
+        found = [handle.count_stopped()]
+        for number, expected in ((signal.SIGSTOP, 2), (signal.SIGCONT, 0)):
+            os.kill(child.pid, number)
+            async with asyncio.timeout(10):
+                while (looks := handle.count_stopped()) != expected:  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.01)
+            found.append(looks)
+        assert found == [0, 2, 0]
+        child.communicate()
 
     run(test, tmp_path)

@@ -2,16 +2,19 @@
 
 import asyncio
 from math import inf
+from typing import Any
 
 import msgspec
 import pytest
 from backedge.base.errors import ParserFailedError
 from backedge.base.limits import MAX_BACKLOG
 from backedge.postprocess import Chunk
-from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, ScheduledChunk
+from backedge.postprocess.chunk_scheduler import ScheduledChunk
+from backedge.postprocess.messages import ChoiceDelta
+from backedge.postprocess.settings import MERGE_DELAYS
 from backedge.worker.backend import NewRequest
 from backedge.worker.pool import messages
-from backedge.worker.pool.stream import PooledStream, StreamCallbacks
+from backedge.worker.pool.stream import PooledStream
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +28,7 @@ class Process:
     """Notes what it is sent."""
 
     def __init__(self):
-        self.streams = set()
+        self.keys = set()
         self.sent = []
 
     def send(self, request):
@@ -48,15 +51,18 @@ class Answered:
 
 
 def begin(**fields):
-    told, process = Answered(), Process()
-    callbacks = StreamCallbacks(told.wake, told.failures.append, told.closed.append)
-    pooled = PooledStream(KEY, params(**fields), [], MERGE_DELAYS["balanced"], callbacks)
+    told = Answered()
+    process: Any = Process()
+    new = NewRequest(params(**fields), [], 0.0, told.wake)
+    delays = MERGE_DELAYS["balanced"]
+    pooled = PooledStream(KEY, new, delays, told.failures.append, told.closed.append)
     pooled.move(process)
     return pooled, process, told
 
 
-def result(chunks, index=0, *, finished=False, unshown=0):
-    return messages.Result(KEY, chunks, unshown, ScheduledChunk(index, [], [], finished=finished))
+def result(chunks, index=0, *, deltas=(), finished=False):
+    scheduled = ScheduledChunk(index, [], list(deltas), finished=finished)
+    return messages.Result(KEY, chunks, chunks, scheduled)
 
 
 def test_another_process_gets_all_steps_again():
@@ -64,15 +70,33 @@ def test_another_process_gets_all_steps_again():
     for now in range(3):
         pooled.add(Chunk(token_ids=[now]), float(now))
     pooled.receive(messages.Progress(KEY, 2))
-    pooled.receive(result(1, unshown=4))
+    pooled.receive(result(1))
     pooled.flush(3.0)
-    second = Process()
+    second: Any = Process()
     pooled.move(second)
     assert first.kinds() == ["OpenRequest", "Feed", "Feed", "Feed", "Flush", "Close"]
     assert second.kinds() == ["OpenRequest", "Feed", "Feed", "Feed", "Flush"]
     again = second.sent[0]
-    assert (again.processed, again.seen, again.unshown) == (2, [1], [4])
-    assert (first.streams, second.streams) == (set(), {pooled})
+    assert (again.processed, again.seen, again.parsed) == (2, [1], None)
+    assert (first.keys, second.keys) == (set(), {KEY})
+
+
+@pytest.mark.parametrize(("quick", "parsed"), [(None, [3, 1]), (2, [2, 1]), (0, [1])])
+def test_parsers_are_left_after_the_quick_steps_and_then_where_the_client_is(quick, parsed):
+    pooled, _, _ = begin()
+    pooled.quick = quick
+    for now in range(3):
+        pooled.add(Chunk(token_ids=[now]), float(now))
+    pooled.receive(result(1, deltas=[ChoiceDelta(0)]))
+    pooled.receive(result(2))
+    pooled.receive(messages.Progress(KEY, 3))
+    for steps in parsed:
+        assert pooled.leave_parsers()
+        process: Any = Process()
+        pooled.move(process)
+        again = process.sent[0]
+        assert (again.seen, again.shown, again.parsed) == ([2], [1], steps)
+    assert not pooled.leave_parsers()
 
 
 def test_the_oldest_token_is_one_without_a_result():
@@ -116,7 +140,7 @@ def test_a_failure_that_is_not_fatal_is_reported_only():
 def test_a_closed_request_leaves_its_process():
     pooled, process, told = begin()
     pooled.close()
-    assert (process.kinds(), process.streams) == (["OpenRequest", "Close"], set())
+    assert (process.kinds(), process.keys) == (["OpenRequest", "Close"], set())
     assert told.closed == [pooled]
 
 
@@ -125,11 +149,13 @@ def test_room_waits_for_the_process():
         pooled, _, _ = begin()
         for _ in range(MAX_BACKLOG + 1):
             pooled.add(Chunk(token_ids=[1]), 0.0)
-        room = asyncio.ensure_future(pooled.room())
+        room = pooled.room
+        assert room is not None
         await asyncio.sleep(0)
         assert not room.done()
         pooled.receive(messages.Progress(KEY, 1))
         await asyncio.wait_for(room, 1)
+        assert pooled.room is None
 
     asyncio.run(run())
 
@@ -162,11 +188,11 @@ def test_a_slow_process_slows_only_its_own_requests():
             request.add(Chunk(token_ids=[token_id]), 0.0)
         for _ in range(300):
             request.add(Chunk(token_ids=encode("a")), 0.0)
-        room = asyncio.ensure_future(request.room())
         await asyncio.sleep(0.2)
-        waits = not room.done()
+        waits = request.room is not None
         whole = await stream(pool, WORDS)
-        await room
+        while request.room is not None:
+            await request.room
         request.close()
         return waits, whole.delta.content
 

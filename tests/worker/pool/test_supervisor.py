@@ -6,6 +6,7 @@ import signal
 
 import pytest
 from backedge.base.errors import ParserFailedError
+from backedge.base.limits import MAX_DEATHS
 from backedge.postprocess import Chunk
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta
@@ -66,6 +67,18 @@ def test_a_parser_that_never_comes_back_costs_its_own_request_only(processes):
     assert failures[0].position == len(encode("before LOOP")) - 1
 
 
+@pytest.mark.parametrize("streaming", [True, False])
+def test_a_parser_that_is_late_again_reads_nothing_again(tmp_path, streaming):
+    async def test(pool):
+        late = stream(pool, f"before AGAIN LOOP {WORDS}", stream=streaming)
+        return await late, pool.stats.kills
+
+    counter = str(tmp_path / "starts")
+    (whole, kills), failures = in_pool(test, 1, deadline_s=0.5, counter=counter)
+    assert whole.delta.content == f"before AGAIN LOOP {WORDS}"
+    assert (kills, len(failures)) == (2, 2)
+
+
 def test_or_its_request_fails_if_so_chosen():
     async def test(pool):
         with pytest.raises(Exception, match="longer than the deadline"):
@@ -77,7 +90,7 @@ def test_or_its_request_fails_if_so_chosen():
 
 
 @pytest.mark.parametrize(("crashes", "is_raw"), [(1, False), (100, True)])
-def test_a_request_in_whose_midst_processes_die_is_degraded_the_second_time(
+def test_a_request_in_whose_steps_processes_die_is_degraded_the_third_time(
     tmp_path, monkeypatch, crashes, is_raw
 ):
     monkeypatch.setenv("CRASHES", str(crashes))
@@ -87,7 +100,7 @@ def test_a_request_in_whose_midst_processes_die_is_degraded_the_second_time(
 
     (whole, deaths), failures = in_pool(test, counter=str(tmp_path / "crashes"))
     assert whole.delta.content == f"before CRASH {WORDS}"
-    assert (deaths, len(failures)) == ((2, 1) if is_raw else (1, 0))
+    assert (deaths, len(failures)) == ((MAX_DEATHS, 1) if is_raw else (1, 0))
 
 
 def test_a_parser_that_raises_is_reported_once_although_its_process_dies():
