@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers
+from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers, StreamDetokenizers
 from backedge.tokenization.detokenizer.sentencepiece import SentencePieceDetokenizers
 from backedge.tokenization.detokenizer.tables import ByteLevelDetokenizers, TekkenDetokenizers
 from tokenizers import (
@@ -170,7 +170,7 @@ KINDS = {
     "llama metaspace": Kind(SentencePieceDetokenizers, llama_metaspace),
     "gemma": Kind(SentencePieceDetokenizers, gemma),
     "unigram": Kind(SentencePieceDetokenizers, unigram),
-    "wordpiece": Kind(OffsetDetokenizers, wordpiece),
+    "wordpiece": Kind(StreamDetokenizers, wordpiece),
     "tekken": Kind(TekkenDetokenizers, lambda: mistral("tekken")),
     "mistral sentencepiece": Kind(OffsetDetokenizers, lambda: mistral("sentencepiece")),
     "custom byte level": Kind(OffsetDetokenizers, cache(lambda: DecodeOnly(byte_level()))),

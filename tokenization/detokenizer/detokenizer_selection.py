@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from ...base.log import get_logger
 from .base import REPLACEMENT, DetokenizerFactory, DetokenizerOptions, SupportsDecode
-from .offsets import OffsetDetokenizers, decode_function
+from .offsets import OffsetDetokenizers, StreamDetokenizers, decode_function
 from .sentencepiece import SentencePieceDetokenizers, parse_piece_rules
 from .tables import ByteLevelDetokenizers, TekkenDetokenizers
 from .vocabulary import BYTE_LEVEL, fast_tokenizer, read_decoder
@@ -156,6 +156,7 @@ def _candidates(tokenizer: SupportsDecode) -> Iterator[Candidate]:
                 "a table of SentencePiece pieces",
                 lambda: SentencePieceDetokenizers(tokenizer, rules),
             )
+        yield Candidate("tokenizers' DecodeStream", lambda: StreamDetokenizers(tokenizer))
     elif getattr(tokenizer, "is_tekken", False):
         yield Candidate("a table of tekken's pieces", lambda: TekkenDetokenizers(tokenizer))
     yield Candidate("offsets into decode()", lambda: OffsetDetokenizers(tokenizer))

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from .base import Detokenizer, DetokenizerFactory, DetokenizerOptions, SupportsDecode, remove_spaces
 from .offsets import decode_function
-from .vocabulary import byte_level_bytes, lookup_piece, read_added_tokens, special_ids
+from .vocabulary import byte_level_bytes, lookup_piece, special_ids
 
 # Text, or bytes that are part of a character; b"" for an id that is not in the vocabulary.
 Piece = str | bytes
@@ -47,11 +47,15 @@ class TableDetokenizers(DetokenizerFactory):
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._special = special_ids(tokenizer)
-        self._added = added = read_added_tokens(tokenizer)
+        added = {
+            token_id: token.content
+            for token_id, token in tokenizer.get_added_tokens_decoder().items()
+        }
         # An added token's text is nearly always its content, without a space to remove.
         self._adds_spaces = any(
             self.piece(token_id) != content for token_id, content in added.items()
         )
+        self._added = added
         self._shown = PieceTable(self.piece, ())
         self._hidden = PieceTable(self.piece, self._special)
 

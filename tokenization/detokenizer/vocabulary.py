@@ -47,6 +47,24 @@ def read_decoder(tokenizer: Tokenizer) -> JsonObject:
     return decoder
 
 
+def piece_bytes(piece: str, decoder: JsonObject) -> bytes:
+    """Return the bytes that `piece` stands for.
+
+    decoder: the "decoder" of a tokenizer.json, which defines how pieces write bytes.
+    """
+    steps = {step["type"]: step for step in decoder_steps(decoder)}
+    if "ByteLevel" in steps:
+        return byte_level_bytes(piece)
+    if "ByteFallback" in steps and (byte := BYTE_PIECE.fullmatch(piece)):
+        return bytes.fromhex(byte[1])
+    if "Metaspace" in steps or "ByteFallback" in steps:
+        return piece.replace("\u2581", " ").encode()
+    if "WordPiece" in steps:
+        prefix: str = steps["WordPiece"].get("prefix", "##")
+        return piece.removeprefix(prefix).encode()
+    return piece.encode()
+
+
 def decoder_steps(decoder: JsonObject) -> list[JsonObject]:
     """Return the steps of a "Sequence", or the decoder itself as the only step."""
     return list(decoder.get("decoders", [decoder] if decoder else []))
@@ -75,7 +93,8 @@ def read_vocabulary(tokenizer: object) -> Vocabulary:
         return str(decoding.decode(list(token_ids), skip_special_tokens=False))
 
     if (fast := fast_tokenizer(tokenizer)) is not None:
-        ids = {content: token_id for token_id, content in read_added_tokens(fast).items()}
+        added = fast.get_added_tokens_decoder()
+        ids = {token.content: token_id for token_id, token in added.items()}
         return Vocabulary(ids, special_ids(fast), decode)
     special = special_ids(tokenizer)
     return Vocabulary({decode([token_id]): token_id for token_id in special}, special, decode)
@@ -91,13 +110,6 @@ def fast_tokenizer(tokenizer: object) -> Tokenizer | None:
         return tokenizer
     inner = getattr(tokenizer, "backend_tokenizer", None) or getattr(tokenizer, "_tokenizer", None)
     return inner if isinstance(inner, Tokenizer) else None
-
-
-def read_added_tokens(tokenizer: Tokenizer) -> dict[int, str]:
-    """Return the contents of the added tokens, by id."""
-    return {
-        token_id: token.content for token_id, token in tokenizer.get_added_tokens_decoder().items()
-    }
 
 
 def special_ids(tokenizer: object) -> frozenset[int]:

@@ -9,7 +9,7 @@ from backedge.tokenization.detokenizer.detokenizer_selection import (
     sample_sequences,
     vocabulary_ids,
 )
-from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers
+from backedge.tokenization.detokenizer.offsets import StreamDetokenizers
 from backedge.tokenization.detokenizer.tables import ByteLevelDetokenizers
 
 from benchmarks.tokenizer_kinds import DecodeOnly, llama
@@ -35,7 +35,7 @@ def test_the_text_of_a_stream_may_differ_in_invalid_bytes_only(text, whole, expe
 
 
 def test_a_detokenizer_of_another_form_differs():
-    assert find_difference(OffsetDetokenizers(llama()), llama()) is None
+    assert find_difference(StreamDetokenizers(llama()), llama()) is None
     difference = find_difference(ByteLevelDetokenizers(llama()), llama())
     assert difference is not None
     assert " instead of " in difference

@@ -7,6 +7,7 @@ from backedge.tokenization.detokenizer import DetokenizerFactory, DetokenizerOpt
 from backedge.tokenization.detokenizer.detokenizer_selection import is_streamed_text, vocabulary_ids
 from backedge.tokenization.detokenizer.offsets import (
     OffsetDetokenizers,
+    StreamDetokenizers,
     decode_function,
 )
 from backedge.tokenization.detokenizer.tables import ByteLevelDetokenizers, TableDetokenizers
@@ -148,6 +149,7 @@ VOCABULARY = tiny_tokenizer().get_vocab_size()
 # Each detokenizer that can serve the example model.
 EXAMPLE_MODEL = [
     pytest.param(ByteLevelDetokenizers(tiny_tokenizer()), id="byte level"),
+    pytest.param(StreamDetokenizers(tiny_tokenizer()), id="stream"),
     pytest.param(OffsetDetokenizers(tiny_tokenizer()), id="offsets"),
 ]
 
@@ -203,7 +205,7 @@ def test_invalid_bytes_do_not_pile_up(factory):
     assert len(text) > 60
 
 
-@pytest.mark.parametrize("factory", EXAMPLE_MODEL[:1])
+@pytest.mark.parametrize("factory", EXAMPLE_MODEL[:2])
 def test_an_id_outside_the_vocabulary_has_no_text(factory):
     assert read_text(factory, [*encode("a"), -1, 10**6, 2**40, *encode("b")], skip=False) == "ab"
     assert factory.token_bytes(-1) == b""

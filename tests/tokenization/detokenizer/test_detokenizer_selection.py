@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
-from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers
+from backedge.tokenization.detokenizer.offsets import (
+    OffsetDetokenizers,
+    StreamDetokenizer,
+    StreamDetokenizers,
+)
 from backedge.tokenization.detokenizer.sentencepiece import PieceRules
 from backedge.tokenization.detokenizer.tables import ByteLevelDetokenizers
 from tokenizers import Tokenizer, decoders, models
@@ -15,6 +19,7 @@ from benchmarks.tokenizer_kinds import DecodeOnly, llama, wordpiece
 from tests.support import encode, tiny_tokenizer
 
 TABLE = "a table of SentencePiece pieces would not give"
+STREAM = "tokenizers' DecodeStream would not give"
 OFFSETS = "offsets into decode(), the last choice, does not always give"
 
 
@@ -30,7 +35,12 @@ def wrong(self: Any, *_: Any) -> str:
     ("broken", "expected", "logged"),
     [
         ([], None, []),
-        ([(PieceRules, "decode")], OffsetDetokenizers, [TABLE]),
+        ([(PieceRules, "decode")], StreamDetokenizers, [TABLE]),
+        (
+            [(PieceRules, "decode"), (StreamDetokenizer, "feed")],
+            OffsetDetokenizers,
+            [TABLE, STREAM],
+        ),
     ],
 )
 def test_a_candidate_that_differs_is_replaced_by_the_next(
@@ -80,9 +90,9 @@ def test_a_tokenizer_without_a_vocabulary_cannot_be_checked(caplog):
     assert not caplog.messages
 
 
-def test_a_tokenizer_without_a_decoder_goes_by_offsets():
+def test_a_tokenizer_without_a_decoder_goes_by_stream():
     tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
-    assert type(detokenizers(tokenizer)) is OffsetDetokenizers
+    assert type(detokenizers(tokenizer)) is StreamDetokenizers
     assert read_text(tokenizer, [0, 1, 0]) == "a b a"
 
 

@@ -6,6 +6,7 @@ from backedge.tokenization.detokenizer.vocabulary import (
     byte_level_bytes,
     decoder_steps,
     lookup_piece,
+    piece_bytes,
     read_decoder,
 )
 from hypothesis import given
@@ -18,6 +19,21 @@ from tests.support import tiny_tokenizer
 
 def test_byte_level_alphabet_is_a_bijection():
     assert sorted(BYTE_LEVEL.values()) == list(range(256))
+
+
+@pytest.mark.parametrize(
+    ("piece", "decoder", "expected"),
+    [
+        ("Ġa", {"type": "ByteLevel"}, b" a"),
+        ("▁a", {"type": "Metaspace"}, b" a"),
+        ("##ing", {"type": "WordPiece", "prefix": "##"}, b"ing"),
+        ("plain", {}, b"plain"),
+        ("<0xE4>", {"type": "Sequence", "decoders": [{"type": "ByteFallback"}]}, b"\xe4"),
+        ("\u2581<0xE4>", {"type": "Sequence", "decoders": [{"type": "ByteFallback"}]}, b" <0xE4>"),
+    ],
+)
+def test_piece_bytes(piece, decoder, expected):
+    assert piece_bytes(piece, decoder) == expected
 
 
 @given(st.binary(max_size=20))
