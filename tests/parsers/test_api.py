@@ -118,7 +118,7 @@ def test_whose_names_are_known(
     assert native_names(kind, engine)(TOOL_CALL_FLAG) == names
 
 
-@pytest.mark.parametrize("engine", filter(has_engine, NATIVE))
+@pytest.mark.parametrize("engine", [engine for engine in NATIVE if has_engine(engine)])
 def test_native_parsers_of_an_engine(engine: Engine) -> None:
     pytest.importorskip(NATIVE[engine][0])
     tokenizer = bpe()
