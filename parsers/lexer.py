@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from ..base.limits import MAX_WORD
@@ -91,9 +91,9 @@ class Reader(Protocol):
 class Lexer:
     """Cuts the output of one choice into the markers of the present state and text.
 
-    scanner: finds the markers of the state in its text; None if it has no such markers, or a
-        grammar.
-    grammar: reads the text of the state in place of the scanner; None for states without.
+    search: finds a marker of the state in a piece of its text, or the beginning of one; None if it
+        has no such markers, or a grammar.
+    grammar: reads the text of the state in place of a search; None for states without.
     held: text that may be the beginning of a marker, or that the grammar waits with.
     final: nothing follows the text that is being read.
     undecided: a marker token in an open string, or ends of a call in a value.
@@ -107,7 +107,8 @@ class Lexer:
         self._reader = reader
         self._state: State
         self._again = ""
-        self.scanner: Scanner | None = None
+        self._scanner: Scanner | None = None
+        self.search: Callable[[str], object] | None = None
         self.grammar: IncrementalGrammar | None = None
         self.held = ""
         self.final = False
@@ -123,7 +124,8 @@ class Lexer:
     def look_for(self, state: State, grammar: IncrementalGrammar | None = None) -> None:
         """Look for the markers of `state` from now on, whose text `grammar` reads, if any."""
         self._state = state
-        self.scanner = self._table.scanners.get(state) if grammar is None else None
+        self._scanner = self._table.scanners.get(state) if grammar is None else None
+        self.search = None if self._scanner is None else self._scanner.running.search
         self.grammar = grammar
         self.counts = state in REASONING_STATES
 
@@ -133,7 +135,7 @@ class Lexer:
 
     def find_no_markers(self) -> None:
         """Pass all text on as text, until the next state."""
-        self.scanner = None
+        self._scanner = self.search = None
 
     @property
     def markers(self) -> Mapping[str, Target]:
@@ -307,7 +309,7 @@ class Lexer:
 
     def _scan(self, text: str, position: int) -> int:
         """Read up to the next marker of this state and follow it."""
-        scanner = self.scanner
+        scanner = self._scanner
         match = None
         if scanner is not None:
             match = (scanner.final if self.final else scanner.running).search(text, position)

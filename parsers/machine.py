@@ -127,6 +127,7 @@ class LinearParser(StreamParser, Reader):
         self._lexer = Lexer(table, self)
         markup = table.find_markup(self._lexer.tokens_in_values)
         self._shown = ShownText(parameters, table.grammar.separator, markup, guesses=guesses)
+        self._calls = self._shown.calls
         self._call = CallReader(table, self._shown)
         self._key = QuotedKey(self._lexer, self._call, self._shown, self)
         self._thoughts = ConsideredCalls(table, self._lexer, self._shown, self)
@@ -139,7 +140,7 @@ class LinearParser(StreamParser, Reader):
             skips=not table.grammar.guided,
         )
         self._state: State
-        self._plain_tokens = 0  # of reasoning, which the lexer has not counted
+        self._whole_tokens = 0  # of reasoning, in pieces that need not be split
         self._ends = False  # nothing follows, so what waits is at most half a marker
         self._take_run: Callable[[str], bool | None] | None
         if table.prefix:
@@ -174,7 +175,7 @@ class LinearParser(StreamParser, Reader):
     @property
     @override
     def reasoning_tokens(self) -> int:
-        return self._plain_tokens + self._lexer.reasoning_tokens
+        return self._whole_tokens + self._lexer.reasoning_tokens
 
     @property
     @override
@@ -205,28 +206,26 @@ class LinearParser(StreamParser, Reader):
 
     @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
-        lexer, shown = self._lexer, self._shown
+        lexer = self._lexer
         if (
             text
             and not lexer.held
             and lexer.undecided is None
             and self._alone.isdisjoint(token_ids)
+            and ((search := lexer.search) is None or not search(text))
         ):
-            scanner = lexer.scanner
-            if scanner is None or not scanner.running.search(text):
-                plain = shown.plain
-                if plain is not None:
-                    # Most tokens are text of an answer.
-                    if plain is Reasoning:
-                        self._plain_tokens += len(token_ids)
-                    return [plain(text)]
-                if (take_run := self._take_run) is not None and take_run(text) is not False:
-                    return shown.calls.take() if shown.calls.events else []
+            if (plain := self._shown.plain) is not None:
+                # Most tokens are text of an answer.
+                if plain is Reasoning:
+                    self._whole_tokens += len(token_ids)
+                return [plain(text)]
+            if (take_run := self._take_run) is not None and take_run(text) is not False:
+                return self._calls.take() if self._calls.events else []
         return self._feed_closely(text, token_ids)
 
     def _feed_closely(self, text: str, token_ids: Sequence[int]) -> list[Event]:
         """Read a piece that has or may have a marker, or whose state takes no run."""
-        lexer, calls = self._lexer, self._shown.calls
+        lexer, calls = self._lexer, self._calls
         if lexer.undecided is None and self._alone.isdisjoint(token_ids):
             lexer.read(text)
             if lexer.counts:

@@ -207,7 +207,7 @@ class SchemaValue:
 
     def _in_string(self, text: str) -> None:
         # As `_strip_end`, whose call would be a tenth of a token's cost.
-        if text[-1:] in self._stripped:
+        if text and text[-1] in self._stripped:
             shown = max(len(text.rstrip(self._stripped)), len(text) - self._most_stripped)
             text, self._held = text[:shown], text[shown:]
         if text:
