@@ -74,7 +74,7 @@ def test_a_parser_that_is_late_again_reads_nothing_again(tmp_path, streaming):
         return await late, pool.stats.kills
 
     counter = str(tmp_path / "starts")
-    (whole, kills), failures = in_pool(test, 1, deadline_s=0.5, counter=counter)
+    (whole, kills), failures = in_pool(test, 1, deadline_s=2.0, counter=counter)
     assert whole.delta.content == f"before AGAIN LOOP {WORDS}"
     assert (kills, len(failures)) == (2, 2)
 
