@@ -198,13 +198,14 @@ class PooledStream(RequestStream):
         """Restart without parsers after the quick steps; False if nothing is left to try.
 
         The client keeps what it has got. If the repetition of these steps was too much, restart
-        without parsers after those that gave the client something.
+        without parsers after those that gave the client something; if that was too much as well,
+        without any parser. Then what a parser held of the last step's text is missing.
         """
         before, shown = self._parsed, self._shown_of_all
-        if before is not None:
-            self._parsed = min(before, shown)
-        else:
+        if before is None:
             self._parsed = self.processed if self.quick is None else max(self.quick, shown)
+        else:
+            self._parsed = shown if shown < before else 0
         self.deaths = 0
         return self._parsed != before
 

@@ -81,8 +81,10 @@ def test_another_process_gets_all_steps_again():
     assert (first.keys, second.keys) == (set(), {KEY})
 
 
-@pytest.mark.parametrize(("quick", "parsed"), [(None, [3, 1]), (2, [2, 1]), (0, [1])])
-def test_parsers_are_left_after_the_quick_steps_and_then_where_the_client_is(quick, parsed):
+@pytest.mark.parametrize(("quick", "parsed"), [(None, [3, 1, 0]), (2, [2, 1, 0]), (0, [1, 0])])
+def test_parsers_are_left_after_the_quick_steps_then_where_the_client_is_then_at_once(
+    quick, parsed
+):
     pooled, _, _ = begin()
     pooled.quick = quick
     for now in range(3):

@@ -76,7 +76,8 @@ def test_a_parser_that_is_late_again_reads_nothing_again(tmp_path, streaming):
     counter = str(tmp_path / "starts")
     (whole, kills), failures = in_pool(test, 1, deadline_s=2.0, counter=counter)
     assert whole.delta.content == f"before AGAIN LOOP {WORDS}"
-    assert (kills, len(failures)) == (2, 2)
+    assert kills == len(failures)
+    assert kills in (2, 3)  # the third, if what the client had ended at AGAIN
 
 
 def test_or_its_request_fails_if_so_chosen():
