@@ -68,13 +68,14 @@ def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.fixture
 def run_frontend(monkeypatch: pytest.MonkeyPatch) -> Stage:
     dynamo = load("dynamo.frontend.main", monkeypatch)
-    parse = dynamo.parse_args
     monkeypatch.setattr(dynamo, "main", lambda: dynamo.parse_args())  # noqa: PLW0108 - replaced
     monkeypatch.setattr("backedge.base.gc_freeze.pause", lambda: None)
     monkeypatch.setattr("backedge.frontend.main.check_etcd", lambda _: None)
 
+    unchanged = dict(vars(dynamo))
+
     def run(arguments: Sequence[str]) -> bool:
-        monkeypatch.setattr(dynamo, "parse_args", parse)
+        vars(dynamo).update(unchanged)
         monkeypatch.setattr(sys, "argv", ["frontend", *arguments])
         return passes(frontend.main)
 
