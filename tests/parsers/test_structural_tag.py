@@ -30,7 +30,7 @@ from tests.slips.slips import slips
 
 xgrammar = pytest.importorskip("xgrammar")
 
-WALKS = int(os.environ.get("GRAMMAR_WALKS", "20"))
+WALKS = int(os.environ.get("GRAMMAR_WALKS", "12"))
 SPELT = {format_.name: format_ for format_ in FORMATS if format_.spelling is not None}
 # Calls that begin with no marker of their own but a message's header, which any message has.
 ONLY_FORCED = {"beam", "muse_glimmer"}

@@ -109,7 +109,7 @@ def check(events: Sequence[Event], output: str, *, slips: int, is_strict: bool) 
 
 
 @every_family
-@fuzz(15)
+@fuzz(10)
 @given(data=st.data())
 def test_nothing_is_invented(family: Family, data: st.DataObject) -> None:
     slips = data.draw(st.integers(1, 3))
@@ -124,7 +124,7 @@ def test_nothing_is_invented(family: Family, data: st.DataObject) -> None:
 
 
 @every_family
-@fuzz(9)
+@fuzz(6)
 @given(
     before=st.sampled_from(["use ", "use\n", ""]),
     after=st.sampled_from([" to end it", "\nand go on", "]>c"]),

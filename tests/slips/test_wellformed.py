@@ -24,7 +24,7 @@ TRIES = 1000
 
 @every_family
 @pytest.mark.parametrize("kind", KINDS)
-@fuzz(3)
+@fuzz(2)
 @given(draw=st.randoms(use_true_random=True), size=st.integers(2, 40))
 def test_a_wellformed_call_passes_unchanged(
     family: Family, kind: str, draw: random.Random, size: int
