@@ -140,7 +140,7 @@ class LinearParser(StreamParser, Reader):
             skips=not table.grammar.guided,
         )
         self._state: State
-        self._whole_tokens = 0  # of reasoning, in pieces that need not be split
+        self._plain_tokens = 0  # of reasoning, which the lexer has not counted
         self._ends = False  # nothing follows, so what waits is at most half a marker
         self._take_run: Callable[[str], bool | None] | None
         if table.prefix:
@@ -175,7 +175,7 @@ class LinearParser(StreamParser, Reader):
     @property
     @override
     def reasoning_tokens(self) -> int:
-        return self._whole_tokens + self._lexer.reasoning_tokens
+        return self._plain_tokens + self._lexer.reasoning_tokens
 
     @property
     @override
@@ -217,7 +217,7 @@ class LinearParser(StreamParser, Reader):
             if (plain := self._shown.plain) is not None:
                 # Most tokens are text of an answer.
                 if plain is Reasoning:
-                    self._whole_tokens += len(token_ids)
+                    self._plain_tokens += len(token_ids)
                 return [plain(text)]
             if (take_run := self._take_run) is not None and take_run(text) is not False:
                 return self._calls.take() if self._calls.events else []

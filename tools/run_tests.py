@@ -24,7 +24,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 REPORTS = ROOT / "build/tests"
 MAX_SHOWN = 100  # characters of a failure's or skip's message
-UNITS = ("--ignore", "tests/e2e", "-n", "2", "--dist", "loadfile")
+BY_FILE = ("-n", "2", "--dist", "loadfile")
+UNITS = ("--ignore", "tests/e2e", *BY_FILE)
 # Modules that share a stack run in one process, those with the most to do first.
 STACKS = ("tests/e2e", "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
 SUPPORT = "tests/worker/test_engine_support.py"
@@ -39,11 +40,6 @@ NEXT = (
     "tests/e2e/test_stock_arguments.py",
     "tests/e2e/test_sglang.py::test_gives_exactly_the_transcript",
     *STACKS[1:],
-)
-# With Python 3.13, whose recursion limit and tables of characters differ.
-DEBIAN = (
-    *(f"tests/{name}" for name in ("guided", "parsers", "templates", "tokenization")),
-    *("-n", "2", "--dist", "loadfile", "-m", "not more"),
 )
 LEFT_OUT = 77  # the exit code of a program that can run no test on this machine, and has said why
 ENDS = {"failure": "failed", "error": "failed", "skipped": "skipped"}
@@ -85,7 +81,7 @@ PARTS = {
         Part("next", NEXT, ".venv-1.7"),
         Part("clients", ("tests/clients",), ".venv-clients"),
         Part("seams", program=("python", "-m", "tools.seams"), has_report=False),
-        Part("debian", DEBIAN, program=("tools/debian",)),
+        Part("debian", (*BY_FILE, "-m", "not more"), program=("tools/debian",)),
     ),
 }
 CHOICES = PARTS | {part.name: (part,) for parts in PARTS.values() for part in parts}
