@@ -245,8 +245,7 @@ def test_half_a_character_in_a_call_costs_nobody_anything():
     assert whole.delta.content == f"before HALF {WORDS}{pool_parts.CUT_CALL}"
 
 
-@pytest.mark.parametrize("on_error", ["degrade", "fail"])
-def test_processes_that_die_outside_of_steps_blame_what_they_had_in_hand(on_error):
+def test_processes_that_die_outside_of_steps_blame_what_they_had_in_hand():
     """Every process that gets the request dies a moment later, so no process gets it for ever."""
     text = f"before LATER {WORDS} {WORDS} {WORDS}"
 
@@ -254,12 +253,24 @@ def test_processes_that_die_outside_of_steps_blame_what_they_had_in_hand(on_erro
         await raises(stream(pool, text, pause_s=0.02))
         return pool.stats.deaths, (await stream(pool, WORDS)).delta.content
 
-    (deaths, after), failures = in_pool(test, 1, on_error=on_error)
-    # The parser is left where the request was, and then where the client is; that is too late.
-    assert deaths == MAX_DEATHS * len(failures)
-    assert len(failures) in ((2, 3) if on_error == "degrade" else (1,))
-    assert {failure.reason for failure in failures} == {"3 of its processes died"}
+    (deaths, after), failures = in_pool(test, 1, on_error="fail")
+    assert deaths == MAX_DEATHS
+    assert [failure.reason for failure in failures] == ["3 of its processes died"]
     assert after == WORDS
+
+
+def test_a_parser_that_ends_its_processes_outside_of_steps_is_left_in_the_end():
+    """Left where the request is or where the client is, it has already been fed; at last never."""
+    text = f"before LATER {WORDS} {WORDS} {WORDS}"
+
+    async def test(pool):
+        return await stream(pool, text, pause_s=0.02), pool.stats.deaths
+
+    (whole, deaths), failures = in_pool(test, 1)
+    assert whole.delta.content == text
+    assert deaths == MAX_DEATHS * len(failures)
+    assert len(failures) in (2, 3)
+    assert {failure.reason for failure in failures} == {"3 of its processes died"}
 
 
 def test_a_request_that_kills_without_its_parser_as_well_fails():
