@@ -34,13 +34,17 @@ def read_key(
         return "", position, False
     if match is None or not is_known(match[1]):
         return None
-    if match[2]:
-        is_other = _VALUE.match(text, match.end()) is None
-    else:
-        is_other = not match[3] or _is_key(text, position, final=final)
+    is_other = _is_other(match, text, final=final)
     if is_other is None:
         return "", position, False
     return None if is_other else (match[1], match.end(), False)
+
+
+def _is_other(match: re.Match[str], text: str, *, final: bool) -> bool | None:
+    """Whether a match of `_KEY` without its colon or second quote is no key; None: more text."""
+    if match[2]:
+        return _VALUE.match(text, match.end()) is None
+    return _is_key(text, match.start(), final=final) if match[3] else True
 
 
 def _is_key(text: str, position: int, *, final: bool) -> bool | None:
