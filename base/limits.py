@@ -25,9 +25,9 @@ MAX_SPACE = 256
 """characters: white space before an answer and after a call | it is content"""
 MAX_GRAMMAR_SPACE = 32
 """characters: white space between parts of a JSON value in a grammar | the value must go on"""
-# Some 14 tokens, for which the arguments' stream is silent; a marker token counts as 4 bytes.
+# Some 14 tokens, for which the arguments' stream is silent; a marker token counts as 4 characters.
 MAX_UNDECIDED_OUTPUT = 56
-"""bytes: output after a marker token in an open string | it is sent as text of the string"""
+"""characters: output after a marker token in an open string | it is sent as text of the string"""
 MAX_UNENDED = 256
 """characters: ends of a call that may belong to an open value | they are text of the value"""
 MAX_CONSIDERED = 2048

@@ -42,7 +42,6 @@ class CallReader:
 
     collected: the text of a name, key or header so far.
     opened: the marker that led to the present state.
-    unquoted_end: where in `collected` the first end of a key without its quote begins; or -1.
     value, grammar: what reads the text of the present state; None where it is read otherwise.
     header_target: what the last header leads to.
     declared_only: the call counts only if its function is declared.
@@ -59,13 +58,9 @@ class CallReader:
         self._lacks_quote = False  # whether its header does
         self._lacks_end = False  # whether the end of all calls ends the call
         self._named: tuple[str, str | None] | None = None  # the name and id, before the call starts
-        # The value that the next key has ended, with its state and key, and the next one's marker.
-        self._unended: tuple[State, str, SchemaValue, str] | None = None
-        self._reopened: SchemaValue | None = None  # the value that goes on
-        self._holds_key = False  # whether the value's text ends with a key and its markers
-        self._value_key = ""
+        # The value that the next key has ended, and that one's marker.
+        self._unended: tuple[SchemaValue, str] | None = None
         self.collected = self.opened = ""
-        self.unquoted_end = -1
         self.value: SchemaValue | None = None
         self.grammar: IncrementalGrammar | None = None
         self.header_target: State | Jump = State.TOOL_SECTION
@@ -80,33 +75,29 @@ class CallReader:
     def enter(self, state: State) -> None:
         """Get ready for the text of `state`."""
         self.collected = ""
-        self.unquoted_end = -1
         self.value = self.grammar = None
         calls = self._shown.calls
         if state in GRAMMAR_STATES:
             self.grammar = build_grammar(state, self._format, calls)
         elif state in VALUE_STATES:
             breaks = self._table.call_spelling.most_breaks
-            self._holds_key = self._holds_key and self._reopened is not None
-            self.value = self._reopened or begin_value(
-                calls, self._format, state, self._key, breaks
-            )
+            self.value = begin_value(calls, self._format, state, self._key, breaks)
             if self._lacks_quote:
-                calls.ledger.lack_quote('"')
-            self._value_key = self._key
-            self._key, self._lacks_quote, self._reopened = "", False, None
+                calls.malformed("invalid_key")
+            self._key, self._lacks_quote = "", False
 
     @property
     def take_run(self) -> Callable[[str], bool | None] | None:
         """Takes a text without markers; False if it did not. None in states that need more."""
         if self.grammar is not None:
             return self.grammar.take_run
-        return None if self.value is None or self._holds_key else self.value.feed
+        return None if self.value is None else self.value.feed
 
-    def feed_value(self, value: SchemaValue, text: str) -> None:
-        """Read the next text of the open value."""
-        self._holds_key = self._holds_key and text.isspace()
-        value.feed(text)
+    def needs_quote(self, state: State, marker: str, target: State | Jump) -> bool:
+        """Whether a marker in a key that a quote has opened is no end of it: it has another one."""
+        quote = self.opened[-1:]
+        is_end = state is State.KEY and target in VALUE_STATES
+        return is_end and quote in ("'", '"') and marker[0] != quote
 
     def find_target(self, marker: str, state: State, target: State | Jump) -> State | Jump | None:
         """Return where a marker leads from `state`; None: it is text.
@@ -114,11 +105,7 @@ class CallReader:
         After a name it begins a frame again. Whole call objects stand only where no name has begun.
         """
         if marker in self._table.doubled.get(state, ()) and not self._shown.is_doubled(marker):
-            if state is State.NAME or self._doubles_start():
-                return state
-            if self._holds_key:  # perhaps a parameter that no schema declares
-                self._shown.calls.malformed("swallowed_markup")
-            return None
+            return state if state is State.NAME else None
         if state is not State.NAME:
             return target
         if self.collected.strip():
@@ -177,11 +164,11 @@ class CallReader:
     ) -> None:
         """End a value; the next parameter's start does so only once its key is known."""
         if target in _KEYS:
-            self._unended = state, self._value_key, value, marker
+            self._unended = value, marker
             return
-        self._end_value(state, value)
-        if target is not State.PARAMETERS:
-            self._shown.calls.ledger.note(Slip.VALUE_END)
+        if state is State.JSON and value.is_text:
+            self._shown.calls.ledger.note(Slip.MARK)  # its quotes are missing
+        value.finish()
 
     def _ends_nameless(self, target: State | Jump) -> bool:
         """Whether a call of a section has ended in front of its name."""
@@ -197,59 +184,21 @@ class CallReader:
         self._shown.calls.ledger.note(Slip.MARK)
         return self.collected.strip()
 
-    def _doubles_start(self) -> bool:
-        """Whether the marker of a value is doubled, which is noted: nothing of it has been read."""
-        if self.value is None or not self.value.is_empty:
-            return False
-        self._shown.calls.ledger.note(Slip.MARK)
-        return True
-
-    def _end_value(self, state: State, value: SchemaValue) -> None:
-        if state is State.JSON and value.is_text:
-            self._shown.calls.ledger.note(Slip.MARK)  # its quotes are missing
-        value.finish()
-
     def _end_unended(self, key: str | None) -> None:
         """End the value in front of `key`, which has no end of its own.
 
-        The call stays open if it is empty, unless a token began it twice, or the key is not
-        declared: then it may be a part of the value.
+        The call stays open if it is empty, or the key is not declared: then it may be a part of the
+        value.
         """
         if self._unended is None:
             return
-        (_, before, value, marker), self._unended = self._unended, None
+        (value, marker), self._unended = self._unended, None
         calls = self._shown.calls
-        if marker not in self._table.spelled and key == before and value.is_empty:
-            calls.ledger.note(Slip.MARK)
-            self._reopened = value
-            return
         is_sure = key is not None and calls.schema.member(key).declared and not value.is_empty
         value.finish(self._table.call_spelling.value_breaks - marker.count("\n"))
         calls.ledger.note(Slip.VALUE_END)
         if not is_sure:
             calls.malformed("swallowed_markup")
-
-    def reopen(self, end: str = "") -> State | None:
-        """Go on with the value in front of a key, which only a token seemed to end.
-
-        end: the marker that ends the key, which is whole then: it ends the value if it is declared.
-        Return the value's state; None if the key stays one.
-        """
-        if self._unended is None or self._unended[3] in self._table.spelled:
-            return None
-        state, before, value, marker = self._unended
-        doubles = self.collected == before and value.is_empty
-        if end and (doubles or self._shown.calls.schema.member(self.collected).declared):
-            return None
-        value.feed(marker + self.collected + end)
-        self._unended, self._reopened, self._key = None, value, before
-        self._holds_key = bool(end)
-        return state
-
-    def holds_words(self) -> bool:
-        """Whether a collected key is text for its words: no declared key begins with them."""
-        words, schema = self.collected.lstrip(), self._shown.calls.schema
-        return len(words.split()) > 1 and not schema.root.begins_property(words)
 
     def end_value(self) -> None:
         """End the last value, which has no end of its own, in front of the call's end."""
@@ -275,8 +224,6 @@ class CallReader:
         self._lacks_end = is_last and target in _ALL_ENDS
         if state is target and state in _MEMBERS and not self._is_half_tag(marker):
             self._shown.calls.ledger.note(Slip.MARK)
-        if is_last and target is Jump.RETURN:
-            self._shown.calls.ledger.note(Slip.VALUE_END)
 
     def _ends_for_call(self, state: State, target: State | Jump, marker: str) -> bool:
         """Whether a marker comes in place of the call's own end."""
@@ -432,16 +379,6 @@ class CallReader:
     def demand_declared(self, is_demanded: bool = True) -> None:
         """Let the call count only if its function is declared."""
         self.declared_only = is_demanded
-
-    def note_unquoted_end(self) -> None:
-        """Note a key's first end without its quote, after the collected text."""
-        if self.unquoted_end < 0:
-            self.unquoted_end = len(self.collected)
-
-    def end_unquoted_key(self, end: str) -> None:
-        """End the key in front of its first end, which has no quote."""
-        self._shown.calls.ledger.lack_quote(self.opened[-1])
-        self.collected, self.opened = self.collected[: self.unquoted_end], end
 
     def keep_open(self) -> bool:
         """Keep the open call in which something was collected that is no key and no header."""

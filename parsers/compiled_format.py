@@ -34,7 +34,6 @@ from .slip_markers import (
     Markers,
     add_doubled,
     add_lone_ends,
-    add_unended_values,
     has_token,
     select,
 )
@@ -269,7 +268,6 @@ def _compile_form(
         add_lone_ends(markers, vocabulary, reads_calls=tools is not None)
     headers = _choose_headers(formats, reads_calls=tools is not None)
     doubled = add_doubled(markers, {state for _, state in headers})
-    add_unended_values(markers, doubled, vocabulary)
     known = _list_markers(formats, markers)
     ids, parts = _find_tokens(known | unread, vocabulary)
     scanners = _build_scanners(markers, vocabulary)

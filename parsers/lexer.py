@@ -47,7 +47,7 @@ from .format import (
     target_state,
 )
 from .held_back import HeldText, Why, hold
-from .marker_in_string import Piece, UndecidedMarker, Verdict
+from .marker_in_string import Piece, UndecidedMarker
 from .scanner import Scanner
 from .unended_value import UnendedValue
 
@@ -80,12 +80,6 @@ class Reader(Protocol):
 
     def end_value(self) -> None:
         """End a value that has no end of its own."""
-
-    def reopen_value(self, end: str = "") -> bool:
-        """Go on with the value in front of a key, if only a token seemed to end it.
-
-        end: the marker that ends the key.
-        """
 
 
 class Lexer:
@@ -169,11 +163,11 @@ class Lexer:
     def finish(self, *, cut: bool) -> None:
         """End the output: an undecided marker has ended the call, unless a limit has cut it."""
         while (undecided := self.undecided) is not None:
-            if cut or undecided.is_out:
+            if cut:
                 self.held += undecided.held
                 self.undecided = None
                 return
-            for piece in self._decide(undecided, Verdict.END):
+            for piece in self._decide(undecided, has_ended=True):
                 self.feed(*piece)
 
     def _read_next(self, pieces: deque[Piece]) -> None:
@@ -181,10 +175,10 @@ class Lexer:
         text, token_ids = pieces.popleft()
         marker = self._table.ids.get(token_ids[0]) if token_ids else None
         undecided, grammar = self.undecided, self.grammar
-        if undecided is not None and (undecided.waits or marker not in self.markers):
-            verdict = undecided.add((text, token_ids), marker)
-            if verdict is not None:
-                pieces.extendleft(reversed(self._decide(undecided, verdict)))
+        if undecided is not None:
+            has_ended = undecided.add((text, token_ids), marker)
+            if has_ended is not None:
+                pieces.extendleft(reversed(self._decide(undecided, has_ended=has_ended)))
         elif marker is None:
             self._read_text(text, token_ids)
         elif len(token_ids) > 1:
@@ -192,28 +186,20 @@ class Lexer:
         elif grammar is not None and grammar.in_string and marker in self.markers:
             target = target_state(self.markers[marker])
             state = target if isinstance(target, State) else self._reader.text_state
-            self.undecided = UndecidedMarker(
-                self._table, marker, text, state, grammar.string_end, in_doubt=undecided is not None
-            )
+            self.undecided = UndecidedMarker(self._table, marker, text, state, grammar.string_end)
         else:
             self._read_token(marker, text)
 
-    def _decide(self, undecided: UndecidedMarker | UnendedValue, verdict: Verdict) -> list[Piece]:
-        """Read the undecided marker as what it was; return what is to be read after it."""
-        if verdict is Verdict.END:
-            self.undecided = None
-            if isinstance(undecided, UnendedValue):
-                self._reader.end_value()
-            self._read_token(undecided.marker, undecided.text, ends_string=True)
-            return undecided.pieces
-        if not undecided.is_out:
+    def _decide(self, undecided: UndecidedMarker | UnendedValue, *, has_ended: bool) -> list[Piece]:
+        """Apply the verdict to the waiting marker; return the input still to read."""
+        self.undecided = None
+        if not has_ended:
             self._read_token_as_text(undecided.marker, undecided.text)
-        out, rest = undecided.release() if verdict is Verdict.DOUBT else ([], undecided.pieces)
-        for text, token_ids in out:
-            self._read_text(text, token_ids)
-        if verdict is Verdict.STRING or self.grammar is None or not self.grammar.in_string:
-            self.undecided = None
-        return rest
+            return undecided.pieces
+        if isinstance(undecided, UnendedValue):
+            self._reader.end_value()
+        self._read_token(undecided.marker, undecided.text, ends_string=True)
+        return undecided.pieces
 
     def _read_text(self, text: str, token_ids: Sequence[int]) -> None:
         """Read a piece of text, or a marker token as text of a string."""
@@ -366,9 +352,6 @@ class Lexer:
 
     def _read_in_value(self, marker: str, text: str) -> bool:
         """Read a marker token that the state does not have if it may belong to a value."""
-        if self._state is State.KEY and self._reader.reopen_value():
-            self._read_token(marker, text)
-            return True
         if self._state in VALUE_STATES and marker in self._table.call_ends:
             self.flush()
             self.tokens_in_values.add(marker)

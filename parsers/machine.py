@@ -10,7 +10,6 @@ knows no format by name. It owns five objects, and each of them knows only what 
     `CallReader`  call_reader.py  reads the name, the keys and the values of a call
     `GrammarReader`  grammar_reader.py  lets a grammar read calls or arguments
     `ShownText`   shown_text.py   shows text and calls; gives back what only looked like a call
-    `QuotedKey`   quoted_key.py   reads the end of a key that a quote has opened
     `ConsideredCalls`  considered_call.py  lets a call in open reasoning wait: it may be a thought
 
 These are the states that a table may have, and the usual ways between them:
@@ -84,7 +83,6 @@ from .format import (
     OUTSIDE_CALLS,
     TEXT_STATES,
     UNSTOPPED,
-    VALUE_STATES,
     Jump,
     ReuseSuffix,
     State,
@@ -94,7 +92,6 @@ from .format import (
 from .grammar_reader import GrammarReader
 from .held_back import HeldText
 from .lexer import Lexer, Reader
-from .quoted_key import QuotedKey
 from .shown_text import BETWEEN_CALLS, ShownText
 
 # States whose end is no news if the output ends there.
@@ -129,7 +126,6 @@ class LinearParser(StreamParser, Reader):
         self._shown = ShownText(parameters, table.grammar.separator, markup, guesses=guesses)
         self._calls = self._shown.calls
         self._call = CallReader(table, self._shown)
-        self._key = QuotedKey(self._lexer, self._call, self._shown, self)
         self._thoughts = ConsideredCalls(table, self._lexer, self._shown, self)
         self._grammars = GrammarReader(
             self._call,
@@ -243,7 +239,6 @@ class LinearParser(StreamParser, Reader):
         events, lexer = self.feed(text, token_ids), self._lexer
         self._thoughts.finish(cut=cut)
         lexer.finish(cut=cut)
-        self._key.finish()
         self._ends = True
         if self._state is State.HEADER:
             self._end_header(cut=cut)
@@ -298,7 +293,7 @@ class LinearParser(StreamParser, Reader):
             return 0
         if (target := self._call.find_target(marker, state, leads_to)) is None:
             return len(marker) - self.take_text(marker)
-        if target is state and (state in VALUE_STATES or self._shown.is_doubled(marker)):
+        if target is state and self._shown.is_doubled(marker):
             self._shown.keep_doubled(marker)
             return 0
         return self._go(marker, target, reused)
@@ -307,11 +302,9 @@ class LinearParser(StreamParser, Reader):
         """Read a marker in a key or header; None if it is to be followed, else as `follow`."""
         if self._state is State.HEADER and self._end_header(to=to):
             return self.follow(marker) if marker in self._lexer.markers else len(marker)
-        if self._state is not State.KEY:
-            return None
-        if self.reopen_value(marker):
-            return 0
-        return self._key.follow(marker, target_state(to))
+        if self._call.needs_quote(self._state, marker, target_state(to)):
+            return len(marker) - self.take_text(marker)
+        return None
 
     def _go(self, marker: str, target: State | Jump, reused: int) -> int:
         """Go where a marker leads, or reject the call. Return as `follow` does."""
@@ -419,7 +412,7 @@ class LinearParser(StreamParser, Reader):
                 return 0
             self._shown.show(text)
         elif self._call.value is not None:
-            self._call.feed_value(self._call.value, text)
+            self._call.value.feed(text)
         elif state in COLLECTED_STATES:
             return self._collect(text)
         elif state is State.IGNORED:
@@ -448,22 +441,11 @@ class LinearParser(StreamParser, Reader):
         self._call.end_value()
         self.enter(State.PARAMETERS)
 
-    @override
-    def reopen_value(self, end: str = "") -> bool:
-        if (state := self._call.reopen(end)) is None:
-            return False
-        self.enter(state)
-        return True
-
     def _collect(self, text: str) -> int:
         """Add to a name, key or header; reject the call if it cannot be one."""
         if self._call.collect(self._state, text):
-            reopens = self._state is State.KEY and self._call.holds_words()
-            if not reopens or not self.reopen_value():
-                self._shown.keep(text)
+            self._shown.keep(text)
             return len(text)
-        if self._key.end():
-            return 0
         room = MAX_MARKUP - len(self._call.collected)
         if self._state is State.HEADER and len(text) > room and self._end_header(text):
             return room

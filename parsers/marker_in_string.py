@@ -10,19 +10,15 @@ after the token waits until the first of these holds:
 - the next quote. If it closes the string and the arguments go on, the token was in the string; if
   not, it opens something new, and the call has ended;
 - the end of the output: the call has ended;
-- an escape sequence, or `MAX_UNDECIDED_OUTPUT` bytes: the text goes out as part of the string, in
-  doubt.
+- an escape sequence, or `MAX_UNDECIDED_OUTPUT` characters: a string.
 
-From then on only a quote, and a marker that can follow an end, wait in the same way. If they show
-that the call had ended, its string has no end, and so the call stays open: whatever goes out in
-doubt, no call is complete that was never meant.
+The string of a call that has ended so has no end, and so the call stays open.
 
 The decision depends on the output alone and not on how it was cut into pieces.
 """
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Sequence
 
@@ -57,24 +53,12 @@ Piece = tuple[str, Sequence[int]]
 """Text and token ids, as they were fed."""
 
 
-class Verdict(enum.Enum):
-    """The role of the marker token.
-
-    DOUBT: it goes out as text of the string, but may turn out to have ended the call.
-    """
-
-    STRING = enum.auto()
-    DOUBT = enum.auto()
-    END = enum.auto()
-
-
 class UndecidedMarker:
     """Holds the output from a marker token in an open string on, until it is clear what that was.
 
     marker, text: the marker token, and the text with which it was fed. state: that it leads to.
     string_end: the mark that closes the string, and the characters that may follow it.
-    in_doubt: text that may not belong to the string is already out.
-    pieces: the output after the token that waits. is_out: the token does not.
+    pieces: the output after the token.
     """
 
     def __init__(
@@ -84,38 +68,23 @@ class UndecidedMarker:
         text: str,
         state: State,
         string_end: tuple[str, str],
-        *,
-        in_doubt: bool,
     ) -> None:
         self.marker = marker
         self.text = text
-        self.is_out = False
-        self._table = table
-        self._leads_to = state
-        self._quote, self._closing = string_end
-        self._in_doubt = in_doubt
-        self._wait(MAX_UNDECIDED_OUTPUT)
-
-    def _wait(self, limit: int) -> None:
-        """Begin to wait. limit: for so many bytes; 0 for a quote or a marker alone."""
         self.pieces: list[Piece] = []
-        self._limit = limit
-        self._state: State | Jump = self._leads_to
+        self._table = table
+        self._state: State | Jump = state
+        self._quote, self._closing = string_end
         self._text = ""  # of the pieces
         self._followed = 0  # the position after the markers that can follow an end
 
     @property
-    def waits(self) -> bool:
-        """Whether anything waits."""
-        return bool(self.pieces) or not self.is_out
-
-    @property
     def held(self) -> str:
         """All text that waits, with the marker."""
-        return ("" if self.is_out else self.marker) + "".join(text for text, _ in self.pieces)
+        return self.marker + "".join(text for text, _ in self.pieces)
 
-    def add(self, piece: Piece, marker: str | None) -> Verdict | None:
-        """Take the next piece; return what the marker was, or None while that is open.
+    def add(self, piece: Piece, marker: str | None) -> bool | None:
+        """Take the next piece; return whether the marker has ended the string, or None if unknown.
 
         marker: the marker token that the piece is, if it is one.
         """
@@ -124,39 +93,15 @@ class UndecidedMarker:
             self._text += marker or piece[0]
         else:
             self._follow(marker)
-        if not self._limit:
-            return Verdict.DOUBT if self._find_quote(self._text) else self._read_quote(self._text)
-        start = self._text[: self._limit].encode(errors="replace")[: self._limit]
-        verdict = self._read(start.decode(errors="ignore"))
-        return Verdict.DOUBT if verdict is None and len(start) == self._limit else verdict
-
-    def release(self) -> tuple[list[Piece], list[Piece]]:
-        """Return the pieces that go out in doubt, and those to be added again."""
-        end = self._find_quote(self._text)
-        out: list[Piece] = []
-        rest = self.pieces
-        while rest and end:
-            text, token_ids = rest[0]
-            marker = self._table.ids.get(token_ids[0]) if token_ids else None
-            if marker is not None and (out or not self.is_out):
-                break
-            size = len(text if marker is None else _MARKER)
-            if size > end:
-                out.append((text[:end], ()))
-                rest[0] = text[end:], token_ids
-                break
-            out.append(rest.pop(0))
-            end -= size
-        self.is_out = self._in_doubt = True
-        self._wait(0)
-        return out, rest
+        text = self._text[:MAX_UNDECIDED_OUTPUT]
+        has_ended = self._read(text)
+        return False if has_ended is None and len(text) == MAX_UNDECIDED_OUTPUT else has_ended
 
     def _follow(self, marker: str) -> None:
         """Note a marker token, which may be one that follows an end."""
         target = self._exits.get(marker)
         between = self._text[self._followed :].strip()
         if target is not None and self._may_stand(between, whole=True):
-            self._limit = MAX_UNDECIDED_OUTPUT
             self._state = target
             self._followed = len(self._text) + len(_MARKER)
         self._text += _MARKER
@@ -167,7 +112,6 @@ class UndecidedMarker:
         exits = self._table.find_exits(self._state) if isinstance(self._state, State) else {}
         # The marker that opens a section is not at once followed by the one that ends it.
         opens = not self._followed and self.marker in self._table.find_exits(State.CONTENT)
-        opens = opens or self.is_out
         return {
             follower: target
             for follower, target in exits.items()
@@ -191,17 +135,17 @@ class UndecidedMarker:
         name = self._table.grammar.function
         return (name, name, False) if self._state is State.NAME else _FOLLOWERS.get(self._state)
 
-    def _read(self, text: str) -> Verdict | None:
+    def _read(self, text: str) -> bool | None:
         """Judge the marker by `text`, which is all that is looked at."""
         quote = self._quote
         behind = text[self._followed :].lstrip()
         if behind and not self._may_stand(behind):
-            return Verdict.DOUBT if self._in_doubt else Verdict.STRING
+            return False
         may_be_quote = behind.startswith(quote) or quote.startswith(behind)
-        if self._followed and not (self.is_out or may_be_quote) and self._is_decisive(behind):
-            return Verdict.END
+        if self._followed and not may_be_quote and self._is_decisive(behind):
+            return True
         if quote in _RUNS and "\\" in text[: self._find_quote(text)]:
-            return Verdict.DOUBT
+            return False
         return self._read_quote(text)
 
     def _is_decisive(self, text: str) -> bool:
@@ -220,15 +164,10 @@ class UndecidedMarker:
         position = text.find(self._quote)
         return position if position >= 0 else len(text) - partial_length(text, self._quote)
 
-    def _read_quote(self, text: str) -> Verdict | None:
+    def _read_quote(self, text: str) -> bool | None:
         """Judge the marker by the text after the next quote."""
         position = self._find_quote(text)
         if not text.startswith(self._quote, position):
             return None
-        closed = position + len(self._quote)
-        end = skip_space(text, closed)
-        if end - closed > MAX_UNDECIDED_OUTPUT:
-            return Verdict.STRING
-        if end == len(text):
-            return None
-        return Verdict.STRING if text[end] in self._closing else Verdict.END
+        end = skip_space(text, position + len(self._quote))
+        return None if end == len(text) else text[end] not in self._closing

@@ -1,7 +1,7 @@
 """Adds to a format's markers those that a model's slips call for.
 
-A model may write an end where nothing is open, the same marker twice, or a value without its end.
-Where a token marks it, or no text can hold it, that is markup like any other.
+A model may write an end where nothing is open, or the same marker twice. Where a token marks it, or
+no text can hold it, that is markup like any other.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 
-from .format import CALL_STATES, TEXT_STATES, VALUE_STATES, Jump, State, Target, target_state
+from .format import CALL_STATES, TEXT_STATES, Jump, State, Target, target_state
 
 # Targets of markers that end markup.
 _ENDED = TEXT_STATES | {State.TOOL_SECTION, State.PARAMETERS, Jump.RETURN}
@@ -60,22 +60,6 @@ def add_doubled(markers: Markers, by_header: AbstractSet[State | Jump]) -> dict[
         added.difference_update(markers[state])
         markers[state] |= dict.fromkeys(added, state)
     return doubled
-
-
-def add_unended_values(
-    markers: Markers, doubled: dict[State, set[str]], vocabulary: Collection[str]
-) -> None:
-    """Let tokens begin a value twice and end one: no text holds them.
-
-    Add the beginnings to `doubled`.
-    """
-    between, in_key = (markers.get(state, {}) for state in (State.PARAMETERS, State.KEY))
-    for state in VALUE_STATES.intersection(markers):
-        starts = {*select(between, {state}), *select(in_key, {state})}.intersection(vocabulary)
-        keys = select(between, {State.KEY})
-        doubled.setdefault(state, set()).update(starts)
-        added = {marker: target for marker, target in keys.items() if marker in vocabulary}
-        markers[state] = {**dict.fromkeys(starts, state), **added, **markers[state]}
 
 
 def select(by_marker: Mapping[str, Target], states: Collection[State | Jump]) -> dict[str, Target]:

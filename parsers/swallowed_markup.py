@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ..base.json_types import JsonObject, check_nesting
 from ..base.limits import MAX_MARKUP, MAX_TOOL_NAME
@@ -24,26 +24,15 @@ from .schema import FunctionSchema
 
 # Stands for a marker that is only spelled; no marker has it.
 _HIDDEN = "\ufffc"
+_WORD = re.compile(r"[^\s<>=\"'/]+")
 # A mark of which no number or keyword consists.
 _MARK = re.compile(r"[<>\"/|]")
-_WORD = re.compile(r"[^\s<>=\"'/]+")
+# A function or a keyword in Python.
+_CALL = re.compile(r"(\w+)\s*[=(]")
 _KEYS = frozenset({State.KEY, State.HEADER})
 _BETWEEN = (State.PARAMETERS, State.ELEMENTS)
 Markers: TypeAlias = Mapping[State, Mapping[str, Target]]
 """By state, each marker's target."""
-# A shorter part of an end marker is a part of others, too.
-_LEAST_BROKEN = 6
-
-
-class _Slips(NamedTuple):
-    """The slips of a call. slipped: there is any, or a tag of the format in a value.
-
-    is_merged: the call has the keys of another one, too. unended: an end may be missing.
-    """
-
-    slipped: bool
-    is_merged: bool
-    unended: bool
 
 
 class SwallowedMarkup:
@@ -81,14 +70,13 @@ class SwallowedMarkup:
         doubled = find_markers(markers, _BETWEEN, {State.PARAMETERS})
         inner = {*keys, *doubled, *value_ends, format_.tag_prefix}
         self._starts = tuple(starts)
-        self._first = tuple(values - {""})
         self._ends = tuple(_tags(ends - values))
         self._last = tuple(_tags(inner - ends - values))
         self._key = _compile_key(keys, _all_markers(markers, _KEYS), format_.tag_prefix)
-        self._value_ends = find_markers(markers, VALUE_STATES, {State.PARAMETERS})
-        self._broken_ends = tuple(part for end in self._value_ends for part in _broken(end))
-        self._unspelled_ends = tuple(part for part in self._broken_ends if not is_spelled(part))
-        self._end_words = re.compile(_any(re.findall(r"\w{3,}", " ".join(self._value_ends))))
+        own_ends = find_markers(markers, VALUE_STATES, {State.PARAMETERS})
+        parts = {part for end in own_ends for part in (end[1:], end[:-1]) if not is_spelled(part)}
+        self._broken_end = re.compile(_any(parts))
+        self._end_word = re.compile(_any(re.findall(r"\w{3,}", " ".join(own_ends))))
         first = _tags(values)
         sections = find_markers(markers, (State.CONTENT,), {State.TOOL_SECTION}) - starts
         heads = find_markers(markers, before_calls, {State.IGNORED})
@@ -104,60 +92,43 @@ class SwallowedMarkup:
         names: Collection[str],
         schema: FunctionSchema,
         ledger: Ledger,
-        lacks_key: bool,
         tokens: Collection[str],
     ) -> bool:
         """Whether a value of `arguments`, which lack their last brace, has swallowed markup.
 
         names: the declared functions, and the parameters of this one. schema: of the arguments.
-        ledger: its slips. lacks_key: a required parameter is missing. That, and other facts of the
-            schema, count only if there is a slip, or a tag of the format in a value.
+        ledger: its slips.
         tokens: the markers that were tokens where they have no meaning. Spelled out, they and all
             other tokens are words about the format.
         """
-        values = _read_values(arguments)
+        # The end of a call that is spelled is text if the call has another one.
+        ends = [end for end in self._ends if Slip.CALL_END in ledger.slips or end in tokens]
         texts = {
             key: _hide(value, self._tokens, tokens)
-            for key, value in values.items()
+            for key, value in _read_values(arguments).items()
             if isinstance(value, str)
         }
-        tagged = any(self._tags.search(text) is not None for text in texts.values())
-        slips = _find_slips(values, schema, ledger, lacks_key=lacks_key, tagged=tagged)
-        return (
-            (tagged and self._has_tags(texts.values(), names, self._list_ends(ledger, tokens)))
-            or self._has_broken_end(texts.values())
-            or (slips.unended and self._has_lost_end(texts.values(), names, slips.is_merged))
-            or _has_odd_quotes(texts.values(), ledger.quote)
-            or (slips.slipped and _has_mark(texts, schema))
+        return any(
+            self._broken_end.search(text) is not None
+            or (self._tags.search(text) is not None and self._is_in_text(text, names, ends))
+            or self._is_slipped(
+                text, names, ledger, takes_string="string" in schema.member(key).kinds
+            )
+            for key, text in texts.items()
         )
 
-    def _list_ends(self, ledger: Ledger, tokens: Collection[str]) -> list[str]:
-        """Return the ends of calls that are markup at the end of a value.
-
-        One that is spelled is text if the call has another one.
-        """
-        return [end for end in self._ends if Slip.CALL_END in ledger.slips or end in tokens]
-
-    def _has_tags(
-        self, texts: Iterable[str], names: Collection[str], ends: Collection[str]
+    def _is_slipped(
+        self, text: str, names: Collection[str], ledger: Ledger, *, takes_string: bool
     ) -> bool:
-        return any(self._is_in_text(text, names, ends) for text in texts)
-
-    def _has_broken_end(self, texts: Iterable[str]) -> bool:
-        return any(part in text for text in texts for part in self._unspelled_ends)
-
-    def _has_lost_end(self, texts: Iterable[str], names: Collection[str], is_merged: bool) -> bool:
-        return any(self._is_unended(text, names, is_merged=is_merged) for text in texts)
-
-    def _is_unended(self, text: str, names: Collection[str], *, is_merged: bool) -> bool:
-        calls = re.findall(r"(\w+)\s*[=(]", text)
-        is_doubled = text.lstrip().startswith(self._first)
+        """Whether a slip of the call makes a part of its markup of a value's text."""
+        slips = ledger.slips
         return (
-            is_doubled
-            or self._end_words.search(text) is not None
-            or any(part in text for part in self._broken_ends)
-            or not set(calls).isdisjoint(names)
-            or (is_merged and self._tags.search(text) is not None)
+            (Slip.VALUE_END in slips and self._end_word.search(text) is not None)
+            or (Slip.QUOTE in slips and not set(_CALL.findall(text)).isdisjoint(names))
+            or (
+                not (takes_string or slips.isdisjoint({Slip.MARK, Slip.VALUE_END}))
+                and _MARK.search(text) is not None
+            )
         )
 
     def _has_key(self, text: str, names: Collection[str]) -> bool:
@@ -187,39 +158,11 @@ def _read_values(arguments: str) -> JsonObject:
     return values if isinstance(values, dict) else {}
 
 
-def _find_slips(
-    values: JsonObject, schema: FunctionSchema, ledger: Ledger, *, lacks_key: bool, tagged: bool
-) -> _Slips:
-    """Return the slips of a call. tagged: a value has a tag of the format."""
-    slipped = tagged or not ledger.slips.isdisjoint({Slip.VALUE_END, Slip.MARK})
-    is_merged = slipped and _has_other_keys(values, schema)
-    unended = Slip.VALUE_END in ledger.slips or (slipped and lacks_key) or is_merged
-    return _Slips(slipped, is_merged, unended)
-
-
-def _has_odd_quotes(texts: Iterable[str], quote: str) -> bool:
-    """Whether a text has a quote without its counterpart."""
-    return bool(quote) and any(text.count(quote) % 2 for text in texts)
-
-
-def _has_mark(texts: Mapping[str, str], schema: FunctionSchema) -> bool:
-    """Whether a text whose key takes no string has a mark that no number or keyword has."""
-    return any(
-        "string" not in schema.member(key).kinds and _MARK.search(text)
-        for key, text in texts.items()
-    )
-
-
 def _hide(text: str, markers: Iterable[str], shown: Collection[str]) -> str:
     for marker in markers:
         if marker not in shown:
             text = text.replace(marker, _HIDDEN)
     return text
-
-
-def _has_other_keys(keys: Iterable[str], schema: FunctionSchema) -> bool:
-    """Whether some of a call's keys are declared, and others, perhaps another call's, are not."""
-    return len({schema.member(key).declared for key in keys}) > 1
 
 
 def _tags(markers: Iterable[str]) -> set[str]:
@@ -254,12 +197,6 @@ def _compile_key(keys: Collection[str], ends: Collection[str], prefix: str) -> r
         return re.compile(f"{re.escape(prefix)}<(/?[^<>]+)>")
     pattern = f"(?:{_any(keys)})(.{{0,{MAX_MARKUP}}}?)(?:{_any(ends)})"
     return re.compile(pattern, re.DOTALL)
-
-
-def _broken(end: str) -> Iterable[str]:
-    """Yield what a slip leaves of a value's end marker."""
-    parts = (end[1:], end[:-1], end[: max(0, end.rfind("<"))])
-    return (part for part in parts if len(part) >= _LEAST_BROKEN)
 
 
 def _between_calls(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..base.limits import MAX_UNENDED
 from .compiled_format import CompiledFormat
 from .format import Jump, State
-from .marker_in_string import Piece, Verdict
+from .marker_in_string import Piece
 
 
 class UnendedValue:
@@ -20,9 +20,6 @@ class UnendedValue:
 
     marker, text: the first one, and the text with which it was fed. pieces: the output after it.
     """
-
-    waits = True
-    is_out = False
 
     def __init__(self, table: CompiledFormat, marker: str, text: str) -> None:
         self.marker = marker
@@ -40,12 +37,8 @@ class UnendedValue:
         """All text that waits."""
         return self._text
 
-    def release(self) -> tuple[list[Piece], list[Piece]]:
-        """Return the pieces that go out in doubt, none, and those to be read again."""
-        return [], self.pieces
-
-    def add(self, piece: Piece, marker: str | None) -> Verdict | None:
-        """Take the next piece; return that all is text of the value, or None while that is open.
+    def add(self, piece: Piece, marker: str | None) -> bool | None:
+        """Take the next piece; return False if all is text of the value, or None if unknown.
 
         marker: the marker token that the piece is, if it is one.
         """
@@ -60,7 +53,7 @@ class UnendedValue:
             goes_on = self._read()
         else:
             goes_on = not self._rest.strip() and self._follow(marker)
-        return None if goes_on and len(self._text) <= MAX_UNENDED else Verdict.STRING
+        return None if goes_on and len(self._text) <= MAX_UNENDED else False
 
     def _read(self) -> bool:
         """Read the text after the last marker; return False if it is no end of a call."""

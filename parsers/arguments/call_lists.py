@@ -11,20 +11,17 @@ from .json_calls import CallKeys, JsonCallGrammar
 from .python_calls import PythonCallGrammar
 from .tool_calls import ToolCallEmitter
 
-# The list's bracket, and items that are calls in neither; the last one may go on.
-_ITEMS = re.compile(r"""\[\s*(?:(?:[\w.+\-]+|"[^"]*")\s*,\s*)*""")
-_SPACE = re.compile(r"\s*")
-_PARTIAL = re.compile(r"""(?:[\w.+\-]+\s*|"[^"]*"?\s*)?\Z""")
-# Limit for all this, before the first decisive character.
+# The list's bracket, with white space.
+_OPENING = re.compile(r"\[?\s*")
+# Limit for it, before the first decisive character.
 _MAX_BEGINNING = 1024
 
 
 class CallListGrammar(OuterGrammar):
     """Reads a list of calls, or calls without its bracket: JSON if a brace comes first, or Python.
 
-    Words, numbers and strings in front of the brace are passed over. Holds back at most
-    `_MAX_BEGINNING` characters up to there, and what `JsonCallGrammar` or `PythonCallGrammar`
-    holds back.
+    Holds back at most `_MAX_BEGINNING` characters up to there, and what `JsonCallGrammar` or
+    `PythonCallGrammar` holds back.
     """
 
     def __init__(
@@ -67,15 +64,13 @@ class CallListGrammar(OuterGrammar):
     def _choose(self, text: str, position: int) -> int:
         """Find the first character that is part of a call."""
         beginning = text[position : position + _MAX_BEGINNING]
-        in_list = beginning[0] == "["
-        match = (_ITEMS if in_list else _SPACE).match(beginning)
+        match = _OPENING.match(beginning)
         at = match.end() if match is not None else 0
-        may_go_on = _PARTIAL.match(beginning, at) is not None if in_list else at == len(beginning)
-        if may_go_on and len(beginning) < _MAX_BEGINNING and not self._final:
+        if at == len(beginning) < _MAX_BEGINNING and not self._final:
             return position
         if beginning[at : at + 1] == "{":
             self._value = self._json
-        elif not in_list and beginning[at : at + 1] != "[":
+        elif "[" not in beginning[: at + 1]:
             self._value = self._lines
         self._state = self._in_value
         return position

@@ -6,26 +6,20 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 from typing_extensions import override
 
-from ...base.limits import MAX_TOOL_NAME, MAX_WAITING_CALL, MAX_WORD
+from ...base.limits import MAX_TOOL_NAME, MAX_WAITING_CALL
 from ..events import Malformation
-from .incremental_grammar import Status
+from .incremental_grammar import OuterGrammar, Status
 from .json_in_string import JsonInString
 from .json_repair import JsonRepairer
-from .json_text import WriteJson, escape_json, is_literal
-from .object_keys import WAITS, lacks_brace, read_key, skip_doubled_quote
-from .other_items import ListGrammar, OtherItem
+from .json_text import WriteJson, escape_json
 from .tool_calls import ToolCallEmitter
 from .typed_json import TypedJson
 
 _SPACE = " \t\r\n"
 _KEY = re.compile(r"\w[\w \-]*")
-# The beginning of an array's item that is no object.
-_ITEM = re.compile(r"[\w\"'\[(+\-]")
-_WORD = re.compile(r"[A-Za-z]+")
 # Keys of call objects that calls do not need.
 _OTHER_KEYS = frozenset({"type", "index", "thought", "thoughts"})
 
@@ -48,13 +42,8 @@ class CallKeys:
     defines: tuple[str, ...] = ()
     name_is_key: bool = False
 
-    @cached_property
-    def members(self) -> frozenset[str]:
-        """All keys of a call object."""
-        return frozenset(self.name + self.arguments + self.id + self.inside)
 
-
-class JsonCallGrammar(ListGrammar):
+class JsonCallGrammar(OuterGrammar):
     """Reads call objects with keys in any order; streams the arguments.
 
     An array ends with its bracket. Without an array, further objects may follow, separated by
@@ -63,10 +52,10 @@ class JsonCallGrammar(ListGrammar):
     An object is a call once its name is known and its arguments begin as an object (in a string
     or not), or once it ends without arguments. null and an empty string mean no arguments; if
     repeated, the first ones count. Without a name, or with other arguments, it is not a call. Such
-    an object, and any other item of an array, may be skipped.
+    an object may be skipped.
 
     declared_only: before the first call of a declared function nothing else is a call, and a key
-        that no call has, or a bare word in an array, shows that the text is an answer.
+        that no call has shows that the text is an answer.
 
     Holds back what `JsonRepairer` does. An object that is not known to be a call after
     `MAX_WAITING_CALL` characters is not a call.
@@ -84,7 +73,7 @@ class JsonCallGrammar(ListGrammar):
         self._state = self._start
         self._in_array = False
         self._depth = 0
-        self._skipped_depth = 0  # how many brackets are open where the item began
+        self._may_skip = False  # the object that is being read
         self._in_arguments = False
         self._announced = False
         self._word: list[str] = []
@@ -118,11 +107,11 @@ class JsonCallGrammar(ListGrammar):
         if self._state == self._in_value:
             self._value.take_unexpected(char)
             self._count(1)
-        elif self._state == self._other_item:
-            self._take_other(char)
+        elif self._state == self._other_object:
+            self._value.take_unexpected(char)
+            self.status = Status.SKIPPED
         elif self._state == self._between:
-            self._may_skip = not self._declared_only or _ITEM.match(char) is not None
-            self._skipped_depth = 0
+            self._may_skip = False
             self.status = Status.NOT_A_CALL
         elif not self._begun:
             self.status = Status.NOT_A_CALL
@@ -130,7 +119,7 @@ class JsonCallGrammar(ListGrammar):
     @override
     def close(self) -> None:
         self.status = Status.DONE
-        if self._state == self._other_item:
+        if self._state == self._other_object:
             return
         if is_value_open := self._state == self._in_value:
             self._value.close()
@@ -150,10 +139,7 @@ class JsonCallGrammar(ListGrammar):
         if char == "[" and not self._in_array:
             self._in_array = True
             return position + 1
-        members = position if char == "{" else self._lacks_brace(text, position)
-        if members == WAITS:
-            return position
-        if members is not None or (self._in_array and _ITEM.match(char) is not None):
+        if char == "{":
             self._state = self._between
         elif char == "]" and self._in_array and not self._declared_only:
             self.status = Status.DONE  # an empty list
@@ -163,49 +149,41 @@ class JsonCallGrammar(ListGrammar):
         return position
 
     @override
-    def _begin_other(self) -> OtherItem:
-        self._depth = 0
-        return OtherItem(",;]", closes=True, depth=self._skipped_depth)
+    def skip_item(self) -> bool:
+        skips, self._may_skip = self._may_skip, False
+        if skips:
+            self._depth = 0
+            self._value = JsonRepairer(_drop)
+            self._state = self._other_object
+        return skips
 
-    @override
+    def _other_object(self, text: str, position: int) -> int:
+        """Read an object that is not a call."""
+        end = self._value.read(text, position, final=self._final)
+        if self._value.status is Status.DONE:
+            self._state = self._between
+        if end > position:
+            self.status = Status.SKIPPED
+        elif self._value.status is Status.UNEXPECTED:
+            self.status = Status.UNEXPECTED
+        return end
+
     def _between(self, text: str, position: int) -> int:
         char = text[position]
-        members = position + 1 if char == "{" else self._lacks_brace(text, position)
-        if members is not None:
-            if members == WAITS or not self._announce():
+        if char == "{":
+            if not self._announce():
                 return position
             self._new_call()
             self._depth = 1
-            self._may_skip, self._skipped_depth = True, int(char != "{")
+            self._may_skip = True
             self._announced = self._keys.name_is_key  # with its first member
             self._state = self._member
-            return members
-        if char == "]" and self._in_array:
+        elif char == "]" and self._in_array:
             self.status = Status.DONE
         elif char not in _SPACE and char not in ",;" and not (char == "}" and self._begun):
-            self._stop(text, position)
+            self.status = Status.UNEXPECTED if self._in_array else Status.DONE
             return position
         return position + 1
-
-    def _stop(self, text: str, position: int) -> None:
-        """Stop before text that is no object, unless more of it is needed."""
-        word = _WORD.match(text, position) if self._declared_only else None
-        self.status = Status.UNEXPECTED if self._in_array else Status.DONE
-        if self._in_array and word is not None and not is_literal(word.group()):
-            is_whole = self._final or word.end() < min(len(text), position + MAX_WORD)
-            self.status = Status.NOT_A_CALL if is_whole else Status.MORE
-            self._may_skip = False
-
-    def _lacks_brace(self, text: str, position: int) -> int | None:
-        """Return where a first call's members begin without a brace, as `lacks_brace` does."""
-        if text[position] not in "\"'" or (self._begun and not self._in_array):
-            return None
-        return lacks_brace(text, position, self._is_member, final=self._final)
-
-    def _is_member(self, key: str) -> bool:
-        """Whether a call object has a member `key`."""
-        keys = self._keys
-        return key in self._calls.functions if keys.name_is_key else key in keys.members
 
     def _announce(self) -> bool:
         """Stop once before a call, so that the caller can restore all of it as text."""
@@ -228,12 +206,9 @@ class JsonCallGrammar(ListGrammar):
             self._end_call()
             self._state = self._between
             return position
-        if char in " \t\r\n," or (char == "{" and not self._key):
+        if char in " \t\r\n,":
             self._count(1)
             return position + 1
-        if (end := self._known_key(text, position)) is not None:
-            self._count(end - position)
-            return end
         if char not in "\"'" and not char.isidentifier():
             self.status = Status.UNEXPECTED
         else:
@@ -258,25 +233,14 @@ class JsonCallGrammar(ListGrammar):
             self._new_call()
             self._begin_value(self._hold, self._take_key)
 
-    def _known_key(self, text: str, position: int) -> int | None:
-        """Read a key that calls have, or a doubled quote; None without one."""
-        if self._keys.name_is_key:
-            return None
-        found = read_key(text, position, self._is_member, final=self._final)
-        if found is None:
-            return skip_doubled_quote(text, position, final=self._final)
-        if found[0]:
-            self._key = found[0]
-            self._state = self._member_value
-        return found[1]
-
     def _colon(self, text: str, position: int) -> int:
         char = text[position]
-        if char in _SPACE:
+        if char in _SPACE or char == ":":
+            self._state = self._member_value if char == ":" else self._colon
             self._count(1)
             return position + 1
         checks = self._calls.stops_repair is not None and not self._keys.name_is_key
-        if char != ":" and checks and _KEY.fullmatch(self._key) is None:
+        if checks and (char not in ",}" or _KEY.fullmatch(self._key) is None):
             self._leave_open(f'"{escape_json(self._key)}"')
         else:
             self._state = self._member if char in ",}" else self._member_value
@@ -284,7 +248,7 @@ class JsonCallGrammar(ListGrammar):
 
     def _member_value(self, text: str, position: int) -> int:
         char, keys = text[position], self._keys
-        if char in _SPACE or char == ":":  # the colon was doubled
+        if char in _SPACE:
             self._count(1)
             return position + 1
         if self._key in keys.inside and char == "{":
@@ -319,22 +283,21 @@ class JsonCallGrammar(ListGrammar):
             self._begin_value(_drop, self._skip)
 
     def _begin_arguments(self, text: str, position: int) -> int:
-        """Begin the arguments: an object, perhaps without its brace, or a string with one in it."""
-        members = None
-        if (is_string := text[position] in "\"'") and self._name is not None:
-            declared = self._calls.functions.keys(self._name)
-            members = lacks_brace(text, position, declared.__contains__, final=self._final)
-        if members is None and is_string:
-            value = self._new_arguments()
+        """Begin the arguments: an object, or a string with one in it."""
+        value = self._new_arguments()
+        if text[position] in "\"'":
             inside = JsonInString(value, self._stray, lambda: value.started and value.stop())
-            self._begin_value(inside, inside.finish)
-        elif members != WAITS:
+            self._begin_value(inside, lambda: self._end_inside(inside))
+        else:
             self._begin_value(self._arguments, self._skip)
-            self._value = self._new_arguments()
-            if members is not None:
-                self._value.read("{")
-                return members
+            self._value = value
         return position
+
+    def _end_inside(self, inside: JsonInString) -> None:
+        """End arguments in a string; what follows malformed ones belongs to them."""
+        inside.finish()
+        if self._begun and self._calls.ledger.is_malformed:
+            self._leave_open("")
 
     def _in_value(self, text: str, position: int) -> int:
         value, start = self._value, position
@@ -372,7 +335,7 @@ class JsonCallGrammar(ListGrammar):
         self._end_value()
         if self._keys.name_is_key and self._state != self._colon:
             self._end_call()
-            self._skipped_depth = int(self._begun)  # the next member is an item of its own
+            self._may_skip = not self._begun  # the next member is an item of its own
 
     def _take_word(self) -> object:
         word, self._word = "".join(self._word), []
@@ -411,9 +374,6 @@ class JsonCallGrammar(ListGrammar):
 
     def _take_name(self, name: object) -> None:
         functions = self._calls.functions
-        if isinstance(name, str) and name not in functions:
-            word = name.strip(" ,:")  # its quote is missing, or follows the mark
-            name = word if word in functions else name
         if (
             not isinstance(name, str)
             or not 0 < len(name) <= MAX_TOOL_NAME

@@ -11,8 +11,7 @@ from typing_extensions import override
 from ...base.limits import MAX_WORD
 from ..events import Malformation
 from .incremental_grammar import IncrementalGrammar, Status, partial_length, skip_space
-from .json_text import WriteJson, escape_json, is_literal, word_to_json
-from .object_keys import skip_doubled_quote
+from .json_text import WriteJson, escape_json, word_to_json
 
 
 class StringRun(NamedTuple):
@@ -42,10 +41,6 @@ _PLAIN = re.compile(r"[\w \"',.]+")
 _QUOTES = frozenset("\"'")
 # The beginning of a string whose first quote was doubled.
 _BEHIND_DOUBLED = re.compile(r"[\w./~$+\-]")
-# A string without its first quote; without a group, perhaps the beginning of one.
-_UNQUOTED = re.compile(
-    r"[\w./\-+][\w./\-+ ]{0,254}+(?:([\"'])[ \t\r\n]*+[,}\]]|(?:[\"'][ \t\r\n]*+)?\Z)"
-)
 _BRACKETS = {"{": ("{", "}"), "[": ("[", "]"), "(": ("[", "]")}
 # Limit for a held-back comma with the white space after it; more white space is dropped.
 _MAX_COMMA = 64
@@ -201,19 +196,9 @@ class JsonRepairer(IncrementalGrammar):
         if position < len(text) and (brackets := _BRACKETS.get(text[position])) is not None:
             self._emit(brackets[0])
             self._closers.append(brackets[1])
-            self._state = self._opened if brackets[1] == "}" else self._value
+            self._state = self._key if brackets[1] == "}" else self._value
             return position + 1
-        if self._expects_member and text[position : position + 1] == ":":
-            return position + 1  # the colon was doubled
         return self._atom(text, position)
-
-    def _opened(self, text: str, position: int) -> int:
-        """Skip a mark that an object cannot begin with: a doubled brace, or a colon."""
-        position = self._white_space(text, position)
-        if position == len(text):
-            return position
-        self._state = self._key
-        return position + (text[position] in "{:")
 
     def _key(self, text: str, position: int) -> int:
         position = self._white_space(text, position)
@@ -260,27 +245,11 @@ class JsonRepairer(IncrementalGrammar):
             return end
         if end == len(text) and not self._final:
             return position
-        unquoted = None if self._in_key else self._lacks_quote(text, position, end)
-        if unquoted is not None:
-            return unquoted
         if text[end : end + 1] in _QUOTES and word in _STRING_PREFIXES:
             return self._begin_string(text[end], end)
         self._emit(f'"{escape_json(word)}"' if self._in_key else word_to_json(word))
         self._end_value()
         return end
-
-    def _lacks_quote(self, text: str, position: int, end: int) -> int | None:
-        """Begin a string without its first quote, whose first word ends at `end`.
-
-        `position` needs more text; None is any other text.
-        """
-        behind = text[end : end + 1]
-        if behind not in _QUOTES and not (behind == " " and not is_literal(text[position:end])):
-            return None
-        match = _UNQUOTED.match(text, position)
-        if match is None or (match[1] is None and self._final):
-            return None
-        return position if match[1] is None else self._begin_string(match[1], position - 1)
 
     def _bare_word(self, text: str, position: int) -> int:
         """Read the rest of a word that was too long to hold back."""
@@ -326,15 +295,11 @@ class JsonRepairer(IncrementalGrammar):
         return position + 1
 
     def _close_string(self) -> None:
-        """End a string, unless a quote next to its own is still to come."""
-        if self._in_key:
+        """End a string; an empty one only if none begins after its quote."""
+        if self._in_key or self._last_run:
             self._end_string()
-        elif not self._last_run:
-            self._state = self._after_empty
         else:
-            self._end_string()
-            if self._closers:
-                self._state = self._after_string
+            self._state = self._after_empty
 
     def _after_empty(self, text: str, position: int) -> int:
         """End an empty string, or go on with one whose first quote was doubled."""
@@ -342,16 +307,6 @@ class JsonRepairer(IncrementalGrammar):
             self._state = self._string
         else:
             self._end_string()
-        return position
-
-    def _after_string(self, text: str, position: int) -> int:
-        """Skip the last quote of a string if it was doubled."""
-        if text[position] == self._quote:
-            end = skip_doubled_quote(text, position, final=self._final)
-            if end == position:
-                return position
-            position = end or position
-        self._state = self._after
         return position
 
     def _escape(self, text: str, position: int) -> int:
@@ -409,7 +364,7 @@ class JsonRepairer(IncrementalGrammar):
         char = text[position]
         if char in "]})":
             return self._end_bracket(position)
-        if char != "," and self._has_swallowed(","):
+        if char != "," and (self._has_swallowed(",") or self._awaits_key(text, position)):
             return position
         if char in ",\"'{[" or (self._quotes and text.startswith(self._quotes, position)):
             # Insert a comma that the model omitted.
@@ -419,6 +374,13 @@ class JsonRepairer(IncrementalGrammar):
         if not self._may_be_quote(text, position):
             self.status = Status.UNEXPECTED
         return position
+
+    def _awaits_key(self, text: str, position: int) -> bool:
+        """Stop at a quote that opens no key, before which a comma is missing; True also to wait."""
+        if text[position] not in _QUOTES or self._closers[-1] != "}":
+            return False
+        first = text[position + 1 : position + 2]
+        return not self._final if not first else not first.isidentifier() and self.stop()
 
     def _may_be_quote(self, text: str, position: int) -> bool:
         """Whether the text at `position` may begin one of `quotes`."""

@@ -15,11 +15,13 @@ class Slip(enum.Enum):
 
     MARK: a mark is missing or doubled; the call needs its required parameters then.
     VALUE_END: a value has no end of its own.
+    QUOTE: a string in Python's syntax has a quote that may be its end.
     CALL_END: the next call, or the end of the output, comes before the call's own end.
     """
 
     MARK = enum.auto()
     VALUE_END = enum.auto()
+    QUOTE = enum.auto()
     CALL_END = enum.auto()
 
 
@@ -27,7 +29,7 @@ class Ledger:
     """The members, the slips and the waiting text of one call.
 
     keys: of the members so far. is_malformed: the call stays open.
-    slips: in its source. quote: the second quote that a key lacks, which its value may have.
+    slips: in its source.
     stray: marks and words between the parameters that wait. shows_stray: such text goes out.
     has_literals: the last value is a literal, with an end of its own.
     """
@@ -36,7 +38,6 @@ class Ledger:
         self.keys: set[str] = set()
         self.slips: set[Slip] = set()
         self.is_malformed = False
-        self.quote = ""
         self.stray = ""
         self.shows_stray = False
         self.has_literals = False
@@ -44,10 +45,6 @@ class Ledger:
     def note(self, slip: Slip) -> None:
         """Note a slip."""
         self.slips.add(slip)
-
-    def lack_quote(self, quote: str) -> None:
-        """Note that a key lacks its second quote."""
-        self.quote = quote
 
     def leave_open(self) -> bool:
         """Leave the call open for good; return False if it is so already."""

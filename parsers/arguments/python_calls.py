@@ -7,10 +7,8 @@ import re
 from typing_extensions import override
 
 from ...base.limits import MAX_BEGINNING, MAX_TOOL_NAME
-from .incremental_grammar import Status, skip_space
-from .json_text import is_literal
+from .incremental_grammar import OuterGrammar, Status, skip_space
 from .ledger import Slip
-from .other_items import ListGrammar, OtherItem
 from .python_values import PythonValue
 from .python_words import VALUE_START, begins_literal
 from .schema_value import UNDECLARED
@@ -22,11 +20,9 @@ _BETWEEN_ARGUMENTS = re.compile(r"[ \t\r\n,]+")
 _NAME = re.compile(r"[^\W\d][\w.\-]*")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=(?!=)")
 _WORD = re.compile(r"[^\W\d]\w*\s*")
-# A dictionary is an answer.
-_LITERAL_START = re.compile(r"[\d\"'\[(+\-]")
 
 
-class PythonCallGrammar(ListGrammar):
+class PythonCallGrammar(OuterGrammar):
     """Reads calls whose arguments are literals; each value streams as JSON. Nothing is evaluated.
 
     Text is a call once its first argument begins as a literal, or its parenthesis closes. After
@@ -34,9 +30,8 @@ class PythonCallGrammar(ListGrammar):
     argument gets the name that the schema declares for its position, else its number.
 
     bracketed: the calls are in a list whose bracket ends them. Otherwise each call is on its own
-        line. An item or a line that is no call may be skipped.
-    declared_only: before the first call of a declared function nothing else is a call, and a bare
-        word shows that the text is an answer.
+        line.
+    declared_only: before the first call of a declared function nothing else is a call.
 
     Holds back the beginning of a call, at most `MAX_BEGINNING` characters, an argument's name, at
     most `MAX_TOOL_NAME`, and what `PythonValue` holds back.
@@ -66,8 +61,6 @@ class PythonCallGrammar(ListGrammar):
             self._value.take_unexpected(char)
         elif self._state == self._between:
             self.status = Status.NOT_A_CALL
-        elif self._state == self._other_item:
-            self._take_other(char)
         else:
             self._calls.stray(char)
 
@@ -93,13 +86,7 @@ class PythonCallGrammar(ListGrammar):
         self._state = self._between
         return position + 1
 
-    @override
-    def _begin_other(self) -> OtherItem:
-        return OtherItem(",;]" if self._bracketed else "\n")
-
-    @override
     def _between(self, text: str, position: int) -> int:
-        self._may_skip = False
         if (space := _BETWEEN_CALLS.match(text, position)) is not None:
             position = space.end()
             if position == len(text):
@@ -113,14 +100,14 @@ class PythonCallGrammar(ListGrammar):
         """Read a function's name and the parenthesis after it."""
         match = _NAME.match(text, position)
         if match is None or match.end() - position > MAX_TOOL_NAME:
-            return self._refuse(text, position)
+            return self._refuse(position)
         beginning = text[position : position + MAX_BEGINNING]
         final = self._final or len(beginning) == MAX_BEGINNING
         is_call = self._begins_call(beginning, match.end() - position, final=final)
         if is_call is None:
             return position
         if not is_call:
-            return self._refuse(text, position)
+            return self._refuse(position)
         self._declared_only = False
         self._calls.start(match.group())
         self._position = 0
@@ -143,9 +130,8 @@ class PythonCallGrammar(ListGrammar):
             return True
         return _begins_argument(text, start, final=final)
 
-    def _refuse(self, text: str, position: int) -> int:
+    def _refuse(self, position: int) -> int:
         """Stop before text that is not a call."""
-        self._may_skip = not self._declared_only or _may_be_item(text, position)
         self.status = Status.NOT_A_CALL if self._calls.index < 0 else Status.UNEXPECTED
         return position
 
@@ -218,18 +204,10 @@ class PythonCallGrammar(ListGrammar):
         self.status = self._value.status
         if self.status is Status.DONE:
             if self._value.has_inner_quotes:
-                self._calls.ledger.note(Slip.VALUE_END)
+                self._calls.ledger.note(Slip.QUOTE)
             self.status = Status.MORE
             self._state = self._argument
         return position
-
-
-def _may_be_item(text: str, position: int) -> bool:
-    """Whether a literal, or a call of any function, begins at `position`."""
-    match = _NAME.match(text, position)
-    if match is None:
-        return _LITERAL_START.match(text, position) is not None
-    return text.startswith("(", match.end()) or is_literal(match.group())
 
 
 def _begins_argument(text: str, start: int, *, final: bool) -> bool | None:

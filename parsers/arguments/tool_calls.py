@@ -26,7 +26,7 @@ from .ledger import Ledger, Slip
 _WORD = re.compile(r"\w")
 _MARK = re.compile(r"[<>=\"{}\[\]|]")
 
-FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, Ledger, bool], bool]
+FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, Ledger], bool]
 """Finds markup that a call's values have swallowed: `SwallowedMarkup.is_in`."""
 
 
@@ -192,22 +192,16 @@ class ToolCallEmitter:
         if self._markup is None or not self._has_arguments or self._room <= 0:
             return False
         ledger, functions = self.ledger, self.functions
-        if ledger.has_literals and Slip.VALUE_END not in ledger.slips:
+        if ledger.has_literals and Slip.QUOTE not in ledger.slips:
             return False
         names = {*functions, *functions.keys(self.name)}
-        return self._markup(self._written.getvalue(), names, self.schema, ledger, self._lacks_key)
-
-    @property
-    def _lacks_key(self) -> bool:
-        """Whether a required parameter is missing."""
-        return not self.ledger.keys.issuperset(self.functions.required(self.name))
+        return self._markup(self._written.getvalue(), names, self.schema, ledger)
 
     def _find_malformation(self) -> Malformation | None:
         """Return the slip that only the end of the call shows."""
-        ledger, functions = self.ledger, self.functions
+        ledger = self.ledger
         is_whole = self._has_arguments and not ledger.keys  # they were written as one object
-        if Slip.MARK in ledger.slips and not is_whole and self._lacks_key:
+        lacks_key = not ledger.keys.issuperset(self.functions.required(self.name))
+        if Slip.MARK in ledger.slips and not is_whole and lacks_key:
             return "missing_parameter"
-        if ledger.quote and not ledger.keys.issubset(functions.keys(self.name)):
-            return "invalid_key"
         return "swallowed_markup" if self._has_swallowed_markup() else None

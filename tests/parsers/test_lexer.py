@@ -69,10 +69,6 @@ class Recorder(Reader):
     def end_value(self) -> None:
         raise AssertionError("no state has values")
 
-    @override
-    def reopen_value(self, end: str = "") -> bool:
-        return False
-
     def end(self) -> list[tuple[State, str]]:
         self.lexer.flush()
         return self.read

@@ -120,23 +120,6 @@ def test_long_text_is_part_of_the_string(text: str, size: int) -> None:
     assert join_outcome(parse("hermes", output, size)).calls == (Call("f", arguments),)
 
 
-@pytest.mark.parametrize("size", [1, 7, 1 << 20])
-@pytest.mark.parametrize(
-    ("name", "begin", "again"),
-    [
-        ("hermes", HERMES + '{"a": "x</tool_call>', HERMES_G),
-        ("kimi_k2", KIMI + '{"a": "x<|tool_calls_section_end|>', KIMI_G + KIMI_END),
-        ("openai", HARMONY + '{"a": "x<|end|>', HARMONY_G),
-    ],
-)
-def test_a_call_after_doubt_is_read(name: str, begin: str, again: str, size: int) -> None:
-    """The text that went out as part of the string ends no call: the one before stays open."""
-    outcome = join_outcome(parse(name, begin + LONG + again, size))
-    assert outcome.calls[1:] == (G,)
-    assert outcome.calls[0].name == "f"
-    assert str(outcome.calls[0].arguments).startswith('{"a": "x<')
-
-
 def test_a_limit_leaves_it_undecided() -> None:
     events = parse("hermes", HERMES + '{"a": "x</tool_call> and', 1, cut=True)
     assert events[-1] == ToolCallCut(0, "</tool_call> and")

@@ -34,22 +34,17 @@ DSML = (
     '<｜DSML｜parameter name="path" string="true">{}</｜DSML｜parameter>\n'
     "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
 )
-OPEN_QUOTE = DSML.replace('true">', "true>")
 GEMMA = '<|tool_call>call:remove{{path:<|"|>{}<|"|>}}<tool_call|>'
 SEED = "<seed:tool_call>\n<function=remove>\n<parameter=path>{}</parameter>\n</function>\n"
 MINIMAX = (
-    '<minimax:tool_call>\n<invoke name="remove">\n<parameter name="path>{}</parameter>\n</invoke>'
+    '<minimax:tool_call>\n<invoke name="remove">\n<parameter name="path">{}</parameter>\n</invoke>'
 )
-LIMIT = "<arg_key>limit</arg_key><arg_value>5"
 SWALLOWED = [
     ("seed_oss", SEED, "a\n</function>\n</seed:tool_call>\n<seed:tool_call>\n<function=search>"),
-    ("minimax_m2", MINIMAX, '"a'),
     ("glm45", GLM, "a</tool_call><tool_call>search<arg_key>query</arg_key><arg_value>b"),
     ("glm45", GLM, "a<arg_key>path</arg_key><arg_value>b"),
     ("glm45", GLM, "<arg_value>a"),
     ("glm45", GLM.partition("</tool")[0], "a</tool_call>"),
-    ("deepseek_v4", OPEN_QUOTE, '"a'),
-    ("glm45", GLM, "a<tool_call>search<arg_key>query</arg_key><arg_value>b</arg_value>" + LIMIT),
     ("qwen3_coder", QWEN, "a\n<<function=search>\n<parameter=limit>\n5"),
 ]
 MENTIONED = [
@@ -58,9 +53,8 @@ MENTIONED = [
     ("qwen3_coder", QWEN, "<parameters>true</parameters>"),
     ("deepseek_v4", DSML, "a</｜DSML｜parameter"),
     ("olmo3", "<function_calls>\nremove(path='{}')\n</function_calls>", "a) search(q=b"),
-    ("minimax_m2", MINIMAX, '"a" or "b"'),
-    ("minimax_m2", MINIMAX.replace("path>", 'path">'), '"'),
-    ("minimax_m2", MINIMAX.replace("path>", 'path">'), '"a'),
+    ("minimax_m2", MINIMAX, '"'),
+    ("minimax_m2", MINIMAX, '"a'),
     ("seed_oss", SEED, "write </function> and <function=search> there"),
     ("glm45", GLM, "write <tool_call>x</tool_call> there"),
     ("glm45", GLM, "the tag <arg_key> and its end </arg_key>"),
@@ -69,7 +63,6 @@ MENTIONED = [
     ("qwen3_coder", QWEN, "x <parameter=path> y"),
     ("qwen3_coder", QWEN, ">=3.0"),
     ("deepseek_v4", DSML, "a <｜DSML｜invoke> tag"),
-    ("deepseek_v4", OPEN_QUOTE, "a"),
     ("gemma4", GEMMA, "it ends with } and <tool_call|>, begins with <|tool_call>"),
 ]
 
@@ -108,8 +101,6 @@ def test_a_marker_may_be_mentioned(name: str, frame: str, value: str, size: int)
 GLM_TAGS = [f"<{end}{tag}>" for tag in ("tool_call", "arg_key", "arg_value") for end in ("", "/")]
 GLM_IDS = {tag: number for number, tag in enumerate(GLM_TAGS, 1)}
 GLM_VALUES = [value for name, _, value in SWALLOWED if name == "glm45"]
-# As a token it only doubles the value's own marker.
-DOUBLED = "<arg_value>a"
 
 
 def read_tokens(value: str, *, is_spelled: bool) -> list[Event]:
@@ -132,7 +123,7 @@ def test_a_marker_that_is_spelled_where_it_would_be_a_token_is_no_markup(value: 
     assert json.loads(sent(events)) == {"path": value}
 
 
-@pytest.mark.parametrize("value", [value for value in GLM_VALUES if value != DOUBLED])
+@pytest.mark.parametrize("value", GLM_VALUES)
 def test_a_marker_that_is_a_token_in_a_value_is_markup(value: str) -> None:
     events = read_tokens(value, is_spelled=False)
     assert any(isinstance(event, ToolCallMalformed | ToolCallCut) for event in events)
