@@ -32,6 +32,12 @@ MAX_UNENDED = 256
 """characters: ends of a call that may belong to an open value | they are text of the value"""
 MAX_CONSIDERED = 2048
 """characters: output from a call in open reasoning on, until the reasoning ends | it is a call"""
+MAX_DISCARDED_TOKENS = 8192
+"""tokens: of one request, discarded to generate calls again | the call stays open"""
+MAX_CALL_ATTEMPTS = 2
+"""attempts: to generate one malformed call again | the call stays open"""
+MAX_REQUEST_ATTEMPTS = 4
+"""attempts: to generate malformed calls of one request again | the call stays open"""
 MAX_WORD = 256
 """characters: a number or keyword in JSON | it becomes a string"""
 MAX_HELD_VALUE = 1 << 16

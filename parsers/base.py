@@ -12,8 +12,8 @@ from ..base.json_types import JsonObject
 from .events import Event
 from .held_back import HeldText
 
-MalformedCalls = Literal["open", "repair"]
-"""What happens to calls whose arguments delimiters alone cannot make JSON; docs/add-a-format.md."""
+MalformedCalls = Literal["open", "repair", "regenerate"]
+"""What happens to malformed calls; docs/malformed-calls.md."""
 
 
 class ParserNames(msgspec.Struct, frozen=True):
@@ -72,6 +72,11 @@ class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.malformed_calls == "repair"
 
     @property
+    def regenerates(self) -> bool:
+        """Whether malformed calls are generated again."""
+        return self.malformed_calls == "regenerate" and self.parses_own_syntax
+
+    @property
     def parses_own_syntax(self) -> bool:
         """Whether calls may occur in the model's own syntax, not as forced plain JSON."""
         return self.parses_tools and not self.json_calls
@@ -125,6 +130,11 @@ class StreamParser(Protocol):
     def held(self) -> Sequence[HeldText] | None:
         """The text held back, for display; None if the parser cannot tell."""
         return None
+
+    @property
+    def outside_calls(self) -> bool:
+        """Whether no call has begun, as far as the parser knows: all output so far stays."""
+        return not self.held
 
     def reads_together(self, token_ids: Sequence[int]) -> bool:
         """Whether these tokens may be fed together although the parser is token-aligned."""
@@ -180,6 +190,11 @@ class ParserWrapper(StreamParser):
     @override
     def held(self) -> Sequence[HeldText] | None:
         return self._inner.held
+
+    @property
+    @override
+    def outside_calls(self) -> bool:
+        return self._inner.outside_calls
 
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:

@@ -189,6 +189,13 @@ class LinearParser(StreamParser, Reader):
         parts = (self._shown, self._call, self._lexer, self._thoughts)
         return [held for part in parts for held in part.held_text]
 
+    @property
+    @override
+    def outside_calls(self) -> bool:
+        lexer = self._lexer
+        waits = lexer.held or lexer.undecided is not None or self._thoughts.call is not None
+        return self._state in TEXT_STATES and not waits
+
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:
         if len(token_ids) == 1:

@@ -71,6 +71,21 @@ def build_tag(
         return None
 
 
+def find_calls(format_: Format, text: str) -> int:
+    """Return where calls begin in `text`; -1 if nothing shows that.
+
+    format_: with a spelling.
+    """
+    spelling = format_.spelling
+    if spelling is None:
+        return -1
+    opening, *_ = _HOLE.split(spelling.around[0] or spelling.call)
+    try:
+        return text.find(_Calls(format_, spelling, (), single=False).find_trigger(opening))
+    except Inexpressible:
+        return -1
+
+
 class Arguments:
     """Builds the grammars of arguments in a format's spelling, of one request."""
 
@@ -135,7 +150,7 @@ class _Calls:
 
     def _triggered(self, opening: str) -> JsonObject:
         """Return the grammar of text with calls. opening: the text with which they begin."""
-        trigger = self._find_trigger(_HOLE.split(opening)[0])
+        trigger = self.find_trigger(_HOLE.split(opening)[0])
         (before, after), call = self._spelling.around, self._spelling.call
         if before:
             content = in_turn([*fill(before.removeprefix(trigger)), self._calls()])
@@ -181,7 +196,7 @@ class _Calls:
             for name, value in self._tools
         ]
 
-    def _find_trigger(self, text: str) -> str:
+    def find_trigger(self, text: str) -> str:
         """Return the beginning of `text` up to the marker that leads to calls.
 
         A marker of letters alone may be a word of the content, so all of the text is needed.

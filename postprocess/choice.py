@@ -10,6 +10,7 @@ import msgspec
 from ..parsers.base import ParserFactory, StreamParser
 from ..parsers.events import Event, Reasoning, ToolCallStarted
 from ..tokenization.detokenizer import DetokenizerFactory
+from .call_hold import CallHold, FaultyCall
 from .delta_builder import CallOutcome, DeltaBuilder, DeltaKind
 from .fallback import FallbackParser, Report
 from .logprobs import LogprobBuilder
@@ -60,6 +61,7 @@ def _reads_runs(params: PostprocessParams) -> bool:
         or params.annotates_tokens
         or not params.parser.include_reasoning
         or not params.parser.parallel_tool_calls
+        or params.parser.regenerates
     )
 
 
@@ -74,6 +76,7 @@ class Choice:
     stop: `parser` if the request has stop strings, else None.
     reads_runs: ordinary tokens may be processed together, because only their text matters.
     deltas: its `take` returns the deltas since the last call.
+    hold: lets calls reach `deltas` once they are right, if malformed ones are generated again.
     pending: the kinds of these deltas, in order.
     finished: the choice gives no more deltas.
     ended_early: the choice finished before the engine did (a stop string, a stop token that the
@@ -114,6 +117,8 @@ class Choice:
         self.deltas = clock.measure(
             "write", DeltaBuilder(index, request, parsers.breaks_before_calls)
         )
+        self.hold = CallHold(request, self.deltas) if request.regenerates else None
+        self._written = self.hold or self.deltas
         self._logprobs = _build_logprobs(params, detokenizers)
         self.reads_runs = not hides and _reads_runs(params)
         self._annotates = params.annotates_tokens
@@ -124,6 +129,16 @@ class Choice:
         self.ended_early = False
         self.calls: list[CallOutcome] = []
         self.open_calls: Mapping[int, str] = {}
+
+    @property
+    def held_tokens(self) -> int:
+        """Number of last tokens that another attempt at their call may take back."""
+        return 0 if self.hold is None or self.finished else self.tokens - self.hold.kept
+
+    @property
+    def faulty(self) -> FaultyCall | None:
+        """The call that is to be generated again. Then nothing of it leaves, and no end."""
+        return None if self.hold is None else self.hold.faulty
 
     @property
     def reasoning_tokens(self) -> int:
@@ -194,7 +209,7 @@ class Choice:
             return 0
         self.tokens += count
         for event in self.parser.feed(text, token_ids):
-            self.deltas.write(event)
+            self._written.write(event)
         return count
 
     def _take_token(self, chunk: Chunk, position: int) -> None:
@@ -213,6 +228,8 @@ class Choice:
                 self._finish("stop", stop.matched, cut=False, early=True)
         if self._annotates:
             self._annotate(chunk, position, None if hidden else token_id)
+        if self.hold is not None and not self.finished:
+            self.hold.settle(self.tokens, outside=self.fallback.outside_calls)
 
     def _annotate(self, chunk: Chunk, position: int, token_id: int | None) -> None:
         """Add the token's id and logprobs to the delta that it produced. None: hidden."""
@@ -220,7 +237,7 @@ class Choice:
         has_logprobs = len(chunk.logprobs or ()) == len(chunk.token_ids)
         if builder is not None and has_logprobs and token_id is not None:
             logprob = builder.build(chunk, position)
-        self.deltas.annotate(token_id if self._params.return_token_ids else None, logprob)
+        self._written.annotate(token_id if self._params.return_token_ids else None, logprob)
 
     def _write(self, events: list[Event]) -> None:
         parser = self._params.parser
@@ -228,11 +245,11 @@ class Choice:
             if isinstance(event, Reasoning) and not parser.include_reasoning:
                 continue
             starts = isinstance(event, ToolCallStarted)
-            if starts and self.deltas.calls and not parser.parallel_tool_calls:
+            if starts and self._written.calls and not parser.parallel_tool_calls:
                 self._finish("stop", None, cut=False, early=True)
             if self.finished:
                 return
-            self.deltas.write(event)
+            self._written.write(event)
 
     def _end(self, text: str, token_ids: Sequence[int], chunk: Chunk) -> None:
         """Process the last token, release the text that the parser holds back, and finish."""
@@ -248,6 +265,8 @@ class Choice:
     def _finish(
         self, finish_reason: str, stop_reason: str | int | None, *, cut: bool, early: bool
     ) -> None:
+        if self.hold is not None and not self.hold.end(self.tokens, cut=cut):
+            return  # its last call is to be generated again
         self.finished = True
         self.ended_early = early
         # This includes a named tool_choice, for which OpenAI says "stop": Dynamo's HTTP layer

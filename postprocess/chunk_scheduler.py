@@ -29,6 +29,7 @@ from typing import get_args
 
 import msgspec
 
+from .call_hold import FaultyCall
 from .choice import Choice
 from .delta_builder import CallOutcome, DeltaKind
 from .messages import ChoiceDelta, Chunk, PostprocessParams, Usage
@@ -57,6 +58,7 @@ class ScheduledChunk(msgspec.Struct, array_like=True, gc=False):
     ended_early: the choice ends before the engine does.
     calls: outcomes of the choice's tool calls, if the deltas end it.
     times: time spent in each stage, for requests that are measured.
+    faulty: the call that is to be generated again. Then nothing of it follows.
     """
 
     index: int
@@ -68,6 +70,7 @@ class ScheduledChunk(msgspec.Struct, array_like=True, gc=False):
     ended_early: bool = False
     calls: list[CallOutcome] = []
     times: list[StageTime] = []
+    faulty: FaultyCall | None = None
 
 
 @dataclass(slots=True)
@@ -77,7 +80,8 @@ class _NextChunk:
     since: when its first token arrived. due: when it must be sent; infinite while it is empty.
     seen: how many of the choice's pending deltas `due` takes into account.
     kind: of the last delta. first_left: the first chunk was sent.
-    has_news: the engine produced output since the last chunk. closed: the finish was sent.
+    has_news: the engine produced output since the last chunk. closed: the finish was sent, or all
+        that comes before a call that is to be generated again.
     """
 
     choice: Choice
@@ -144,7 +148,12 @@ class ChunkScheduler:
         following.token_ids += chunk.token_ids
         choice = following.choice
         # Most tokens change nothing: a delta of the same kind is already waiting.
-        if following.due == inf or choice.finished or len(choice.pending) != following.seen:
+        if (
+            following.due == inf
+            or choice.finished
+            or len(choice.pending) != following.seen
+            or (choice.hold is not None and choice.hold.fault is not None)
+        ):
             self._set_due(following, now, age_s)
 
     def degrade(self, index: int, error: Exception, now: float) -> None:
@@ -193,7 +202,7 @@ class ChunkScheduler:
 
     def _set_due(self, chunk: _NextChunk, now: float, age_s: float) -> None:
         due, choice = chunk.due, chunk.choice
-        if choice.finished:
+        if choice.finished or choice.faulty is not None:
             due = now
         elif self._params.stream and len(pending := choice.pending) > chunk.seen:
             chunk.kind = pending[-1]
@@ -203,7 +212,7 @@ class ChunkScheduler:
             else:
                 due = now
             chunk.seen = len(pending)
-        elif due == inf:
+        elif due == inf and choice.held_tokens < len(chunk.token_ids):
             # The first tokens of an answer that is not streamed are sent at once: they tell
             # the router that prefill is over.
             waits = chunk.first_left or self._params.stream
@@ -217,7 +226,8 @@ class ChunkScheduler:
         choice = chunk.choice
         deltas = self._resumed or self.postprocessor.take(index)
         self._resumed = []
-        finished = chunk.closed = choice.finished
+        finished, faulty = choice.finished, choice.faulty
+        chunk.closed = finished or faulty is not None
         # The last finish to be sent carries usage, however many choices have finished by now.
         ends = finished and all(other.closed for other in self._next)
         usage = self.postprocessor.usage if ends or self._params.continuous_usage_stats else None
@@ -236,14 +246,17 @@ class ChunkScheduler:
             choice.ended_early,
             choice.calls if finished else [],
             choice.take_times(),
+            faulty,
         )
 
     def _cut_tokens(self, chunk: _NextChunk) -> tuple[list[int], list[int]]:
         """Return the tokens to send, and those that wait for the delta with their ids."""
         token_ids = chunk.token_ids
-        if not self._annotates or chunk.closed:
+        waiting = chunk.choice.held_tokens
+        if self._annotates and not chunk.closed:
+            waiting += chunk.choice.annotated if self._params.stream else len(token_ids)
+        if not waiting:
             return token_ids, []
-        waiting = chunk.choice.annotated if self._params.stream else len(token_ids)
         sent = max(0, len(token_ids) - waiting)
         return token_ids[:sent], token_ids[sent:]
 

@@ -48,6 +48,7 @@ class FallbackParser(ParserWrapper):
         self._position = 0
         self._held: list[str] = []
         self._held_characters = 0
+        self._in_call = False  # the last event of a parser that cannot tell was a call's
         self._counted_tokens = 0  # reasoning tokens that the failed parser counted
         super().__init__(PassthroughParser())
         self.failed = False
@@ -80,6 +81,13 @@ class FallbackParser(ParserWrapper):
             return hold_pieces("native parser", reversed(self._held), self._held_characters)
         return held
 
+    @property
+    @override
+    def outside_calls(self) -> bool:
+        if self._is_opaque and not self.failed:
+            return not (self._in_call or self._held_characters)
+        return self._inner.outside_calls
+
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:
         return self.failed or self._inner.reads_together(token_ids)
@@ -98,6 +106,7 @@ class FallbackParser(ParserWrapper):
                 return self._hold(text)
         elif self._is_opaque:
             rest = _find_rest("".join(self._held) + text, events[-1])
+            self._in_call = not isinstance(events[-1], Content | Reasoning)
             self._held, self._held_characters = [rest], len(rest)
         elif self._held:
             self._held.clear()

@@ -11,7 +11,7 @@ import functools
 import importlib
 import importlib.metadata
 import importlib.util
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Concatenate, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -29,6 +29,7 @@ from ..engines.dynamo.types import (
     ModelRuntimeConfig,
     ResponseSender,
 )
+from ..guided.call_policy import find_call_format
 from ..parsers.api import native_names, native_parsers
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import Kind, linear_parsers, uses_native
@@ -52,6 +53,7 @@ from .egress import push_or_pull, take_sender
 from .flags import WorkerSettings
 from .metrics import WorkerMetrics
 from .pool import PoolSettings, PoolSupervisor
+from .regeneration import Attempt, Regenerator, stop_together
 from .request_check import check_engine_fields, check_params, refuse
 from .request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
 from .stock_frontends import read_stock_params
@@ -74,17 +76,21 @@ Generate = Callable[
 class GenerateCall(NamedTuple, Generic[HandlerT]):
     """One call of a handler that is post-processed.
 
-    start: begins the generation of `request` and returns its outputs.
+    generate: the handler's method, with all of Dynamo's other arguments.
     is_stock: the call came from a stock frontend.
     """
 
-    start: Callable[[], AsyncIterator[JsonObject]]
+    generate: Callable[[JsonObject, Context], AsyncIterator[JsonObject]]
     handler: HandlerT
     request: JsonObject
     context: Context
     params: PostprocessParams
     prompt_token_ids: list[int]
     is_stock: bool = False
+
+    def start(self) -> AsyncIterator[JsonObject]:
+        """Begin the generation of `request`, and return its outputs."""
+        return self.generate(self.request, self.context)
 
 
 class LoadedModel(NamedTuple):
@@ -185,6 +191,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
         self._postprocessor: WorkerPostprocessor | None = None
         self._stock: WorkerPostprocessor | None = None  # for requests of stock frontends
         self._pool: PoolSupervisor | None = None
+        self._regenerator: Regenerator | None = None
         self._discovery = DiscoveryEntry()
         self._is_special: Callable[[int], bool]
 
@@ -245,6 +252,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
         processes = self.count_processes()
         detokenizers = build_detokenizers(settings.detokenizer, type(self).__module__, tokenizer)
         self._is_special = detokenizers.is_special
+        self._regenerator = self._build_regenerator(tokenizer, detokenizers)
         if processes:
             self._pool = self._build_pool(processes, model.pool_arguments, own)
         model_on_record = RecordedModel(
@@ -260,6 +268,38 @@ class Worker(abc.ABC, Generic[HandlerT]):
             self.parsers_in_rust,
             self.metrics,
         )
+
+    def _build_regenerator(
+        self, tokenizer: object, detokenizers: DetokenizerFactory
+    ) -> Regenerator | None:
+        """Return what generates malformed calls again, if the flags ask for it.
+
+        Raises `SetupError` if there is no grammar for the model's calls.
+        """
+        if self.settings.postprocess.malformed_calls != "regenerate":
+            return None
+        names = self.settings.names
+        format_ = find_call_format(names, lambda: read_vocabulary(tokenizer).ids)
+        if format_ is None:
+            raise SetupError(
+                "--postprocess-malformed-calls regenerate needs a grammar of the model's calls; "
+                f"there is none for the parser {names.tool_call!r}. Use 'open' or 'repair'."
+            )
+
+        def read(token_ids: Sequence[int]) -> str:
+            return b"".join(map(detokenizers.token_bytes, token_ids)).decode("utf-8", "replace")
+
+        return Regenerator(format_, read, self.metrics.count_regenerated)
+
+    def _start_attempt(
+        self, call: GenerateCall[HandlerT], request: JsonObject, ending: str
+    ) -> Attempt:
+        """Have the engine go on where a malformed call began."""
+        prompt = list(request["token_ids"])
+        context = call.context.detached(call.context.id() + ending)
+        again = call._replace(request=request, context=context, prompt_token_ids=prompt)
+        outputs, handle = self.run(again)
+        return Attempt(stop_together(outputs, call.context, context), handle)
 
     def count_processes(self) -> int:
         """Return how many processes of the pool to start. Raises as `pool_processes`."""
@@ -350,7 +390,9 @@ class Worker(abc.ABC, Generic[HandlerT]):
             response_sender: ResponseSender | None = None,
             **options: object,
         ) -> AsyncGenerator[JsonObject, None]:
-            start = functools.partial(generate, handler, request, context, *more, **options)
+            def start(request: JsonObject, context: Context) -> AsyncGenerator[JsonObject, None]:
+                return generate(handler, request, context, *more, **options)
+
             if not self._discovery.serves and HEALTH_CHECK_KEY in request:
                 return push_or_pull(
                     refuse(PoolAbsentError("the pool or the engine is absent")), response_sender
@@ -362,7 +404,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
                     postprocessor = self._stock
                     params = read_stock_params(request, context.id())
                 if params is None or postprocessor is None:
-                    return push_or_pull(start(), response_sender)
+                    return push_or_pull(start(request, context), response_sender)
                 token_ids = normalize_request_token_ids(request)["token_ids"] or []
                 params = take_stop_tokens(request, params, self._is_special)
                 check_params(params, len(token_ids))
@@ -370,9 +412,13 @@ class Worker(abc.ABC, Generic[HandlerT]):
                 return push_or_pull(refuse(error), response_sender)
             prompt, is_stock = token_ids[: params.prompt_length], postprocessor is self._stock
             call = GenerateCall(start, handler, request, context, params, prompt, is_stock)
+            again = None
+            if self._regenerator is not None and not is_stock:
+                attempt = functools.partial(self._start_attempt, call)
+                again = self._regenerator.begin(params, request, token_ids, attempt)
             outputs, handle = self.run(call)
             return postprocessor.stream(
-                outputs, params, token_ids, handle, response_sender, context
+                outputs, params, token_ids, handle, response_sender, context, again
             )
 
         take_sender(generate_and_postprocess, generate)

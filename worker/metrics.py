@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Literal, Protocol, get_args
@@ -24,6 +25,7 @@ from ..engines.dynamo.metrics import (
     gauge,
 )
 from ..parsers.events import MALFORMATIONS
+from ..postprocess.call_hold import CallFault
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.delta_builder import CallOutcome
 from ..postprocess.messages import ChoiceDelta
@@ -31,6 +33,7 @@ from ..postprocess.stage_timing import Clock, Stage
 from ..recording.recording import Outcome
 from ..recording.writer import RecordingCounts
 from .pool import PoolSupervisor
+from .regeneration import RegenerationOutcome
 
 logger = get_logger(__name__)
 
@@ -80,6 +83,8 @@ class WorkerMetrics(Collector):
         self._stage_tokens: dict[Stage, int] = dict.fromkeys(get_args(Stage), 0)
         self._calls: dict[CallOutcome, int] = dict.fromkeys(get_args(CallOutcome), 0)
         self._errors: dict[str, int] = {}
+        self._regenerated: Counter[tuple[CallFault, RegenerationOutcome]] = Counter()
+        self._discarded_tokens = 0
 
     def start_request(self, request: RequestInFlight) -> Clock | None:
         """Count a new request; return a clock if its stages are to be measured."""
@@ -104,6 +109,13 @@ class WorkerMetrics(Collector):
             for time_ in scheduled.times:
                 self._seconds[time_.stage] += time_.seconds
                 self._stage_tokens[time_.stage] += time_.tokens
+
+    def count_regenerated(
+        self, fault: CallFault, outcome: RegenerationOutcome, discarded: int
+    ) -> None:
+        """Count a malformed call, and the tokens that were discarded to generate it again."""
+        self._regenerated[fault, outcome] += 1
+        self._discarded_tokens += discarded
 
     def report(self, failure: ParserFailedError) -> None:
         """Count and log a parser that raised. This is a `fallback.Report`."""
@@ -176,7 +188,14 @@ class WorkerMetrics(Collector):
             else:
                 calls.add_metric([self.parsers_name, outcome], count)
         calls.add_metric([self.parsers_name, "malformed"], total)
-        return [count_parser_errors(errors), calls, malformed]
+        again = "Malformed calls that were generated again, by what was wrong."
+        labels = ["parser", "reason", "outcome"]
+        regenerated = family("Counter", "calls_regenerated", again, labels)
+        for (fault, result), count in self._regenerated.copy().items():
+            regenerated.add_metric([self.parsers_name, fault, result], count)
+        thrown = "Tokens of malformed calls that were generated again."
+        discarded = counter("discarded_tokens", thrown, self._discarded_tokens)
+        return [count_parser_errors(errors), calls, malformed, regenerated, discarded]
 
 
 class _Histogram:

@@ -31,12 +31,10 @@ from .backend import NewRequest, PostprocessBackend, RequestStream
 from .chunk_writer import ChunkWriter, PostprocessedWriter
 from .egress import Egress, PullEgress, PushEgress, ReceiverGoneError
 from .metrics import WorkerMetrics
+from .regeneration import Regeneration
+from .token_rate import TokenRate
 
 logger = get_logger(__name__)
-
-# Weight of a new measurement in the mean time between tokens.
-SMOOTHING = 0.2
-MAX_ENGINE_TOKENS = 256
 
 
 def read_params(request: JsonObject) -> PostprocessParams | None:
@@ -101,6 +99,7 @@ class WorkerPostprocessor:
         engine: EngineRequestHandle,
         sender: ResponseSender | None = None,
         context: Context | None = None,
+        again: Regeneration | None = None,
     ) -> AsyncGenerator[JsonObject, None]:
         """Post-process the engine's `outputs`; return the chunks.
 
@@ -109,15 +108,17 @@ class WorkerPostprocessor:
             died.
         sender: takes the chunks; the generator then yields none.
         context: Dynamo's; its metadata may request a recording.
+        again: generates the request's malformed calls again.
         """
         malformed_calls = self.backend.settings.malformed_calls
-        if malformed_calls != params.parser.malformed_calls:
-            parser = replace(params.parser, malformed_calls=malformed_calls)
-            params = replace(params, parser=parser)
+        if again is None and malformed_calls == "regenerate":
+            malformed_calls = "open"
+        parser = replace(params.parser, malformed_calls=malformed_calls)
+        params = replace(params, parser=parser)
         recorder = None
         if self._recorder is not None:
             recorder = self._recorder.start(params, token_ids, context)
-        pump = RequestPump(self, params, token_ids, engine, recorder)
+        pump = RequestPump(self, params, token_ids, engine, recorder, again)
         return pump.pull(outputs) if sender is None else pump.push(outputs, sender)
 
 
@@ -135,6 +136,7 @@ class RequestPump:
     background.
 
     recorder: of this request; None if it is not recorded.
+    again: generates its malformed calls again; None if they stay as they are.
     """
 
     def __init__(
@@ -144,6 +146,7 @@ class RequestPump:
         token_ids: list[int],
         engine: EngineRequestHandle,
         recorder: RequestRecorder | None,
+        again: Regeneration | None,
     ) -> None:
         self._worker = worker
         self._metrics = worker.metrics
@@ -152,6 +155,7 @@ class RequestPump:
         self._params = params
         self._token_ids = token_ids
         self._engine = engine
+        self._again = again
         self._clock: Clock | None = None  # set if the stages of this request are measured
         self._loop: asyncio.AbstractEventLoop
         self._egress: Egress
@@ -248,12 +252,12 @@ class RequestPump:
 
     async def _pump(self, outputs: AsyncIterator[JsonObject]) -> None:
         try:
-            now = self._loop.time()
-            new = NewRequest(self._params, self._token_ids, now, self._wake, self._clock)
-            stream = self._stream = self._worker.backend.start(new)
-            if stream.due > now:
-                await self._read(outputs, stream)
+            stream = self._start_stream()
+            if stream.due > self._loop.time():
+                await self._read(outputs)
             # Otherwise the tokens of the worker that died had already ended the request.
+            if self._again is not None:
+                await self._repeat_calls(self._again)
         except Exception as error:  # noqa: BLE001 - `_end` raises it, to the client
             self._failure = error
         finally:
@@ -262,42 +266,95 @@ class RequestPump:
                 self._stream.flush(self._loop.time())
             self._flush()
 
-    async def _read(self, outputs: AsyncIterator[JsonObject], stream: RequestStream) -> None:
-        metrics, rates, recorder, writer = self._metrics, self._rates, self._recorder, self._writer
+    def _start_stream(self) -> RequestStream:
+        """Start post-processing, after the tokens that were sent."""
+        sent = [] if self._again is None else self._again.sent
+        token_ids, now = [*self._token_ids, *sent], self._loop.time()
+        new = NewRequest(self._params, token_ids, now, self._wake, self._clock)
+        self._stream = stream = self._worker.backend.start(new)
+        return stream
+
+    async def _repeat_calls(self, again: Regeneration) -> None:
+        """Generate malformed calls again, each once the engine's request before has ended."""
+        while self._stream is not None:
+            if again.fault is None:
+                self._stream.flush(self._loop.time())
+                self._flush()
+            while again.fault is None and not self._ended and not self._is_drained():
+                again.changed.clear()
+                await again.changed.wait()
+            if again.fault is None:
+                return
+            outputs, self._engine = again.start()
+            self._open.add(0)
+            self._restart(again)
+            await self._read(outputs)
+
+    def _restart(self, again: Regeneration) -> None:
+        """Restart post-processing with what was generated and stays."""
+        if self._stream is not None:
+            self._stream.close()
+        stream, now = self._start_stream(), self._loop.time()
+        for chunk in again.unsent:
+            stream.add(chunk, now)
+
+    def _take_fault(self, again: Regeneration, scheduled: ScheduledChunk) -> None:
+        """Have the engine generate a malformed call again, or leave it open."""
+        if scheduled.faulty is None:
+            return
+        if again.plan(scheduled.faulty):
+            self._abort(0)
+            return
+        parser = replace(self._params.parser, malformed_calls="open")
+        self._params = replace(self._params, parser=parser)
+        self._restart(again)
+
+    async def _read(self, outputs: AsyncIterator[JsonObject]) -> None:
+        again = self._again
         async for output in outputs:
+            if again is not None and again.fault is not None:
+                continue  # of an attempt that has ended
             if self._ended or engine_error(output) is not None:
                 self._failure = output  # of no effect if the response has ended
-                continue
-            chunk = parse_engine_output(output)
-            if chunk.index >= self._params.n:
-                raise ProtocolError(
-                    f"the engine sent choice {chunk.index}; the request has {self._params.n}"
-                )
-            now = self._loop.time()
-            tokens = len(chunk.token_ids)
-            metrics.outputs += 1
-            metrics.tokens += tokens
-            rate = rates[chunk.index]
-            if recorder is not None:
-                recorder.add(chunk, now)
-            stream.add(chunk, now, rate.age_s(tokens, now))
-            writer.add(chunk.index, output)
-            if chunk.finish_reason is not None:
-                # A choice that we have aborted is already removed.
-                self._cancelled |= output["finish_reason"] in ABORTS and chunk.index in self._open
-                self._open.discard(chunk.index)
-            elif (group := rate.next_group(stream.engine_wait_s(chunk.index))) is not None:
-                self._engine.set_stream_interval(chunk.index, group)
-            if stream.due <= now:
-                self._wake()  # not at once: the engine may have more output ready
-            elif stream.due < self._alarm_at:
-                self._set_alarm(stream.due)
-            while (room := stream.room) is not None:
-                await room
+            elif self._stream is not None:
+                self._add(output, self._stream)
+                while (room := self._stream.room) is not None:
+                    await room
+
+    def _add(self, output: JsonObject, stream: RequestStream) -> None:
+        """Post-process an output of the engine."""
+        chunk, metrics = parse_engine_output(output), self._metrics
+        if chunk.index >= self._params.n:
+            raise ProtocolError(
+                f"the engine sent choice {chunk.index}; the request has {self._params.n}"
+            )
+        if self._again is not None:
+            chunk = self._again.take(chunk)
+        now = self._loop.time()
+        tokens = len(chunk.token_ids)
+        metrics.outputs += 1
+        metrics.tokens += tokens
+        rate = self._rates[chunk.index]
+        if self._recorder is not None:
+            self._recorder.add(chunk, now)
+        stream.add(chunk, now, rate.age_s(tokens, now))
+        self._writer.add(chunk.index, output)
+        if chunk.finish_reason is not None:
+            # A choice that we have aborted is already removed.
+            self._cancelled |= output["finish_reason"] in ABORTS and chunk.index in self._open
+            self._open.discard(chunk.index)
+        elif (group := rate.next_group(stream.engine_wait_s(chunk.index))) is not None:
+            self._engine.set_stream_interval(chunk.index, group)
+        if stream.due <= now:
+            self._wake()  # not at once: the engine may have more output ready
+        elif stream.due < self._alarm_at:
+            self._set_alarm(stream.due)
 
     def _flush(self) -> None:
         """Send what is due while chunks can be sent; end the request when all are sent."""
         self._woken = False
+        if self._again is not None:
+            self._again.changed.set()
         if self._ended:
             return
         try:
@@ -318,17 +375,31 @@ class RequestPump:
     def _send_due(self) -> None:
         while not self._egress.busy:
             if not self._taken and self._stream is not None and self._stream.due < inf:
-                self._taken.extend(self._stream.take(self._loop.time()))
+                self._taken.extend(self._take())
             if not self._taken:
                 return
             self._send(self._taken.popleft())
 
+    def _take(self) -> list[ScheduledChunk]:
+        """Return what is due of the stream."""
+        if self._stream is None:
+            return []
+        taken, again = self._stream.take(self._loop.time()), self._again
+        if again is None:
+            return taken
+        for scheduled in taken:
+            again.note_sent(scheduled.token_ids)
+            self._take_fault(again, scheduled)
+        return [part for part in taken if part.faulty is None or part.token_ids or part.deltas]
+
     def _is_done(self) -> bool:
         """Whether the engine has ended and all that it generated was sent."""
-        if not self._pumped or self._taken:
-            return False
+        return self._pumped and self._is_drained()
+
+    def _is_drained(self) -> bool:
+        """Whether all that the engine has generated so far was sent."""
         stream = self._stream
-        return stream is None or (stream.idle and stream.due == inf)
+        return not self._taken and (stream is None or (stream.idle and stream.due == inf))
 
     def _send(self, scheduled: ScheduledChunk) -> None:
         if scheduled.ended_early:
@@ -397,36 +468,3 @@ def describe_failure(failure: Exception | JsonObject | None) -> str | None:
     if isinstance(failure, Exception):
         return f"{type(failure).__name__}: {failure}"[:MAX_ERROR]
     return None if failure is None else engine_error(failure)
-
-
-class TokenRate:
-    """The token rate of a choice, and the group size in which the engine should deliver."""
-
-    __slots__ = ("_group", "_last", "_token_s")
-
-    def __init__(self) -> None:
-        self._last = 0.0
-        self._token_s = 0.0
-        self._group = 1
-
-    def age_s(self, tokens: int, now: float) -> float:
-        """Note `tokens` that arrived now; return how long the first may have waited."""
-        last, self._last = self._last, now
-        if not last or not tokens:
-            return 0.0
-        token_s = (now - last) / tokens
-        self._token_s = (
-            token_s if not self._token_s else self._token_s + SMOOTHING * (token_s - self._token_s)
-        )
-        return token_s * (tokens - 1) if self._group > 1 else 0.0
-
-    def next_group(self, wait_s: float) -> int | None:
-        """Return how many tokens to collect in `wait_s`; None if the number need not change."""
-        if not wait_s and self._group == 1:
-            return None
-        group = max(1, min(MAX_ENGINE_TOKENS, int(wait_s / self._token_s))) if self._token_s else 1
-        # Down at once, to keep the delays; up in steps, because each change has a cost.
-        if group >= self._group and group < 2 * self._group:
-            return None
-        self._group = group
-        return group

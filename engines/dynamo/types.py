@@ -5,7 +5,7 @@ Dynamo's binding has no usable types.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Protocol
 
 import msgspec
@@ -74,6 +74,12 @@ class Context(Protocol):
 
     def is_stopped(self) -> bool:
         """Whether generation was stopped, here or because the client disconnected."""
+
+    def async_killed_or_stopped(self) -> Awaitable[bool]:
+        """Wait until generation is stopped."""
+
+    def detached(self, id: str) -> Context:  # noqa: A002 - Dynamo's name
+        """Return a context with another id, which is stopped alone."""
 
 
 class AnnotatedItem(Protocol):

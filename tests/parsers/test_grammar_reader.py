@@ -1,4 +1,4 @@
-"""A grammar reads up to a marker; what is no call in a list is skipped, if nothing guides it."""
+"""A grammar reads up to a marker; a list that is not one of calls is text."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def parse(output: str, size: int, *, guided: bool = False) -> list[Event]:
     ("output", "expected"),
     [
         (f"<calls>[{CALL}]</calls> x", [*F, Content(" x")]),
-        (f"<calls>[5, {CALL}]</calls>", [Content("5"), *F]),
-        (f"<calls>[{CALL}, 5]</calls> x", [*F, Content("5 x")]),
-        (f'<calls>[{{}}, "a", {CALL}', [Content('{}, "a"'), *F]),
-        (f"<calls>[a <calls>[{CALL}]</calls>", [Content("a "), *F]),
+        (f"<calls>[5, {CALL}]</calls>", [Content(f"<calls>[5, {CALL}]</calls>")]),
+        (f"<calls>[{CALL}, 5]</calls> x", [*F, Content("5] x")]),
+        (f'<calls>[{{}}, "a", {CALL}', [Content(f'<calls>[{{}}, "a", {CALL}')]),
+        (f"<calls>[a <calls>[{CALL}]</calls>", [Content("<calls>[a "), *F]),
         ("<calls>[5]</calls>", [Content("<calls>[5]</calls>")]),
         ("<calls>[5] x", [Content("<calls>[5] x")]),
         ("<calls>[.", [Content("<calls>[.")]),

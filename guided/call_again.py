@@ -1,0 +1,65 @@
+"""The grammar of a malformed call that is generated again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..base.json_types import JsonObject
+from ..parsers.argument_grammar import exactly, in_turn
+from ..parsers.base import ParserRequest
+from ..parsers.format import Format
+from ..parsers.structural_tag import build_tag, find_calls
+from .call_policy import ANY_OBJECT
+from .client_schemas import standardize
+
+# A format's calls begin within that many tokens after the text in front of them.
+MAX_LEAD_TOKENS = 64
+_ANY_TEXT: JsonObject = {"type": "any_text"}
+
+
+def count_kept(format_: Format, discarded: Sequence[int], read: ReadTokens) -> tuple[int, str]:
+    """Return how many tokens of a malformed call stay, and the text after these before the call.
+
+    The end of a thought and a message's header stand in front of a call, and are no part of its
+    grammar. The text is not empty if the call begins within a token.
+    discarded: the tokens from the end of the text on. read: returns their text.
+    """
+    text = read(discarded[:MAX_LEAD_TOKENS])
+    at = max(0, find_calls(format_, text))
+    for count in range(MAX_LEAD_TOKENS if at else 0):
+        if (start := read(discarded[:count])) == text[:at]:
+            return count, ""
+        if len(start) > at:
+            break
+    return 0, text[:at]
+
+
+def build_call_grammar(format_: Format, request: ParserRequest, lead: str) -> JsonObject | None:
+    """Return Dynamo's `guided_decoding` for one or more calls, and any output after them.
+
+    lead: the text before the first call. None: the grammar cannot express the tools' names.
+    """
+    single = not request.parallel_tool_calls
+    tag = build_tag(format_, _read_tools(request.tools), forced=True, single=single)
+    if tag is None:
+        return None
+    before = [exactly(lead)] if lead else []
+    after = [] if single else [_ANY_TEXT]
+    return {"structural_tag": {**tag, "format": in_turn([*before, tag["format"], *after])}}
+
+
+def _read_tools(tools: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
+    """Return each tool's name, with the schema of its arguments."""
+    functions = (tool["function"] for tool in tools)
+    return [
+        (function["name"], _read_schema(function.get("parameters"), function.get("strict")))
+        for function in functions
+    ]
+
+
+def _read_schema(parameters: JsonObject | None, strict: object) -> JsonObject:
+    return standardize(parameters) if parameters and strict is not False else ANY_OBJECT
+
+
+ReadTokens = Callable[[Sequence[int]], str]
+"""Returns the text of tokens, special ones included."""

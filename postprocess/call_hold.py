@@ -1,0 +1,168 @@
+"""Holds a choice's output back while a call is being written, and checks the call.
+
+With `--postprocess-malformed-calls regenerate` a malformed call is generated again. What has left
+cannot be taken back, so from the token in which a call's markup begins nothing leaves until the
+call is complete and right. The output before it stays, whatever follows.
+
+A call is right if the parser noted no slip in it, its function is declared, its arguments are a
+JSON object with all required parameters, and for a tool with `strict: true` they match its schema.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from ..base.json_types import NestingError, check_nesting
+from ..base.limits import MAX_DISCARDED_TOKENS
+from ..parsers.arguments.declared_functions import DeclaredFunctions
+from ..parsers.base import ParserRequest
+from ..parsers.events import (
+    Event,
+    Malformation,
+    ToolCallArguments,
+    ToolCallCut,
+    ToolCallMalformed,
+    ToolCallStarted,
+)
+from ..parsers.schema import read_parameters
+from ..parsers.schema_validation import accepts
+from .delta_builder import DeltaBuilder
+from .messages import TokenLogprob
+
+CallFault = Literal[Malformation, "unfinished", "undeclared_function", "schema"]
+"""Why a call is generated again; docs/metrics.md explains each."""
+
+
+class FaultyCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A call that is to be generated again. kept: the choice's tokens in front of it."""
+
+    fault: CallFault
+    kept: int
+
+
+class _Annotation(NamedTuple):
+    """The id and the logprobs of a token, as for `DeltaBuilder.annotate`."""
+
+    token_id: int | None
+    logprob: TokenLogprob | None
+
+
+class CallHold:
+    """Passes events on to `deltas` once they cannot be taken back by another attempt.
+
+    kept: number of tokens that stay, whatever follows.
+    fault: of the call that is held; None if none was found. Then nothing leaves any more.
+    """
+
+    def __init__(self, request: ParserRequest, deltas: DeltaBuilder) -> None:
+        self._deltas = deltas
+        self._functions = DeclaredFunctions(read_parameters(request.tools), checks=True)
+        self._strict = {
+            tool["function"].get("name")
+            for tool in request.tools
+            if isinstance(tool.get("function"), dict) and tool["function"].get("strict") is True
+        }
+        self._waiting: list[Event | _Annotation] = []
+        self._call: ToolCallStarted | None = None
+        self._arguments: list[str] = []
+        self._lets_pass = False  # the call is too long to be generated again
+        self.kept = 0
+        self.fault: CallFault | None = None
+
+    @property
+    def faulty(self) -> FaultyCall | None:
+        """The call that is to be generated again, if there is one."""
+        return None if self.fault is None else FaultyCall(self.fault, self.kept)
+
+    @property
+    def calls(self) -> int:
+        """Number of calls so far, those that are held included."""
+        held = sum(isinstance(event, ToolCallStarted) for event in self._waiting)
+        return self._deltas.calls + held
+
+    def write(self, event: Event) -> None:
+        """Take an event of the parser."""
+        if isinstance(event, ToolCallStarted):
+            self._check_call()
+            self._call, self._arguments = event, []
+        elif isinstance(event, ToolCallArguments):
+            self._arguments.append(event.text)
+        elif isinstance(event, ToolCallMalformed):
+            self._note(event.kind)
+        elif isinstance(event, ToolCallCut):
+            self._note("unfinished")
+        if self._lets_pass:
+            self._deltas.write(event)
+        else:
+            self._waiting.append(event)
+
+    def annotate(self, token_id: int | None, logprob: TokenLogprob | None) -> None:
+        """Take what the client wants to know of the token whose events were written."""
+        if self._lets_pass:
+            self._deltas.annotate(token_id, logprob)
+        else:
+            self._waiting.append(_Annotation(token_id, logprob))
+
+    def settle(self, tokens: int, *, outside: bool) -> None:
+        """Pass on what stays after the choice's first `tokens`.
+
+        outside: no call has begun that may still be malformed.
+        """
+        if outside:
+            self._check_call()
+        if self.fault is None and not outside and tokens - self.kept > MAX_DISCARDED_TOKENS:
+            self._lets_pass = True
+        if self._lets_pass or (outside and self.fault is None):
+            self.kept = tokens
+            self._pass_on()
+            self._lets_pass = self._lets_pass and not outside
+
+    def end(self, tokens: int, *, cut: bool) -> bool:
+        """End the choice; return False if its last call is to be generated again.
+
+        cut: a limit ended it, so that its last call may lack its end.
+        """
+        if cut and self.fault == "unfinished":
+            self.fault = None
+        if not cut:
+            self._check_call()
+        if self.fault is None:
+            self.kept = tokens
+            self._pass_on()
+        return self.fault is None
+
+    def _pass_on(self) -> None:
+        for item in self._waiting:
+            if isinstance(item, _Annotation):
+                self._deltas.annotate(*item)
+            else:
+                self._deltas.write(item)
+        self._waiting.clear()
+
+    def _note(self, fault: CallFault) -> None:
+        """Note the first fault, unless the call has begun to leave."""
+        if self.fault is None and not self._lets_pass:
+            self.fault = fault
+
+    def _check_call(self) -> None:
+        """Check the last call, which has ended."""
+        call, self._call = self._call, None
+        if call is not None and (fault := self._find_fault(call.name)) is not None:
+            self._note(fault)
+
+    def _find_fault(self, name: str) -> CallFault | None:
+        functions = self._functions
+        if name not in functions:
+            return "undeclared_function"
+        try:
+            text = check_nesting("".join(self._arguments) or "{}")
+            value = msgspec.json.decode(text, type=dict[str, object])
+        except (NestingError, msgspec.DecodeError):
+            return "invalid_json"
+        if not value.keys() >= set(functions.required(name)):
+            return "missing_parameter"
+        if name in self._strict and not accepts(functions.schema(name).root, value):
+            return "schema"
+        return None

@@ -1,0 +1,231 @@
+"""Generates a malformed call again: the model writes it once more, held to its grammar.
+
+Post-processing holds a call back until it is complete and right (`postprocess/call_hold.py`). If it
+is not, the engine's request is ended, and another one goes on where the call began. It has the
+prompt, the output up to there, all sampling options, and the grammar of a call, after which
+everything is free again. docs/malformed-calls.md says what this costs and where it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import msgspec
+
+from ..base.json_types import JsonObject
+from ..base.limits import MAX_CALL_ATTEMPTS, MAX_DISCARDED_TOKENS, MAX_REQUEST_ATTEMPTS
+from ..engines.dynamo.types import Context
+from ..guided.call_again import ReadTokens, build_call_grammar, count_kept
+from ..parsers.format import Format
+from ..postprocess.call_hold import CallFault, FaultyCall
+from ..postprocess.messages import Chunk, PostprocessParams
+
+if TYPE_CHECKING:
+    from .request_stream import EngineRequestHandle
+
+RegenerationOutcome = Literal["complete", "open"]
+"""What became of a malformed call: another attempt was right, or it stays open."""
+CountRegenerated = Callable[[CallFault, RegenerationOutcome, int], None]
+"""Counts a malformed call, and the tokens discarded for it."""
+
+
+class Attempt(NamedTuple):
+    """The engine's second request for a choice: what it generates, and its handle."""
+
+    outputs: AsyncIterator[JsonObject]
+    engine: EngineRequestHandle
+
+
+StartAttempt = Callable[[JsonObject, str], Attempt]
+"""Starts a request, given with the end of its id, in the engine."""
+
+
+class Regenerator(NamedTuple):
+    """What the attempts of all requests share.
+
+    format: of the model's calls. read: returns the text of tokens. report: counts a malformed call.
+    """
+
+    format: Format
+    read: ReadTokens
+    report: CountRegenerated
+
+    def begin(
+        self,
+        params: PostprocessParams,
+        request: JsonObject,
+        token_ids: Sequence[int],
+        start: StartAttempt,
+    ) -> Regeneration | None:
+        """Return a request's regeneration; None if its calls cannot be generated again.
+
+        request: Dynamo's `PreprocessedRequest`. token_ids: of its prompt, then of a worker that
+            died.
+        """
+        sampling = request.get("sampling_options") or {}
+        apart = request.get("prefill_result") or request.get("bootstrap_info")
+        if not params.parser.parses_own_syntax or params.n > 1 or apart:
+            return None
+        if request.get("prompt_embeds"):
+            return None
+        if sampling.get("guided_decoding"):
+            return None
+        return Regeneration(self, params, request, token_ids, start)
+
+
+class Regeneration:
+    """The malformed calls of one request: its history, and its attempts.
+
+    sent: tokens that post-processing has given. unsent: what came after them.
+    fault: of the call that is to be generated again; None if there is none.
+    changed: is set after each step of post-processing.
+    """
+
+    def __init__(
+        self,
+        shared: Regenerator,
+        params: PostprocessParams,
+        request: JsonObject,
+        token_ids: Sequence[int],
+        start: StartAttempt,
+    ) -> None:
+        self._shared = shared
+        self._params = params
+        self._request = request
+        self._token_ids = token_ids
+        self._resumed = len(token_ids) - params.prompt_length
+        self._start = start
+        self._attempts = 0
+        self._attempts_here = 0  # for the call after the last kept token
+        self._kept = -1
+        self._added = 0  # kept tokens that were not sent when the last attempt started
+        self._discarded = 0
+        self._discarded_here = 0
+        self._grammar: JsonObject | None = None
+        self._first_fault: CallFault | None = None  # of the call that is being generated again
+        self.sent: list[int] = []
+        self.unsent: list[Chunk] = []
+        self.fault: CallFault | None = None
+        self.changed = asyncio.Event()
+
+    def take(self, chunk: Chunk) -> Chunk:
+        """Keep an output of the engine until its tokens are sent; return it for post-processing.
+
+        The counts of another attempt are corrected to those of the client's prompt.
+        """
+        if self._attempts and (chunk.prompt_tokens or chunk.cached_tokens):
+            chunk = self._correct(chunk)
+        self.unsent.append(chunk)
+        return chunk
+
+    def note_sent(self, token_ids: Sequence[int]) -> None:
+        """Note tokens that post-processing has given."""
+        self.sent += token_ids
+        if self._first_fault is not None and len(self.sent) > self._kept:
+            self._count("complete")
+        left = len(token_ids)
+        while left and self.unsent:
+            chunk = self.unsent[0]
+            if (size := len(chunk.token_ids)) <= left:
+                left -= size
+                self.unsent.pop(0)
+            else:
+                self.unsent[0] = chunk.cut(left, size)
+                left = 0
+
+    def plan(self, faulty: FaultyCall) -> bool:
+        """Prepare another attempt at a call; return False if it stays open."""
+        fault = faulty.fault
+        self._first_fault = self._first_fault or fault
+        waiting = faulty.kept - self._resumed - len(self.sent)
+        unsent = [token_id for chunk in self.unsent for token_id in chunk.token_ids]
+        lead, text = count_kept(self._shared.format, unsent[waiting:], self._shared.read)
+        stays = waiting + lead
+        kept, discarded = len(self.sent) + stays, len(unsent) - stays
+        if kept != self._kept:
+            self._kept, self._attempts_here, self._discarded_here = kept, 0, 0
+        may = (
+            self._attempts < MAX_REQUEST_ATTEMPTS
+            and self._attempts_here < MAX_CALL_ATTEMPTS
+            and self._discarded + discarded <= MAX_DISCARDED_TOKENS
+            and self._has_room(kept)
+        )
+        self._grammar = build_call_grammar(self._shared.format, self._params.parser, text)
+        if not may or self._grammar is None:
+            self._count("open")
+            return False
+        self._attempts += 1
+        self._attempts_here += 1
+        self._discarded += discarded
+        self._discarded_here += discarded
+        self.fault = fault
+        self._keep(stays)
+        return True
+
+    def start(self) -> Attempt:
+        """Start the attempt that was planned."""
+        self.fault = None
+        unsent = [token_id for chunk in self.unsent for token_id in chunk.token_ids]
+        kept = [*self.sent, *unsent]
+        self._added = len(unsent)
+        stops = dict(self._request.get("stop_conditions") or {})
+        for name in ("max_tokens", "min_tokens"):
+            if stops.get(name) is not None:
+                stops[name] = max(0, stops[name] - len(kept))
+        request = {
+            **self._request,
+            "token_ids": [*self._token_ids, *kept],
+            "stop_conditions": stops,
+            "sampling_options": {
+                **(self._request.get("sampling_options") or {}),
+                "guided_decoding": self._grammar,
+            },
+        }
+        return self._start(request, f"-again{self._attempts}")
+
+    def give_up(self) -> None:
+        """End the request: a call that was to be generated again is not."""
+        if self._first_fault is not None:
+            self._count("open")
+
+    def _correct(self, chunk: Chunk) -> Chunk:
+        # Post-processing subtracts what had been sent: it got that as another worker's output.
+        prompt = chunk.prompt_tokens and chunk.prompt_tokens - self._added
+        cached = chunk.cached_tokens and min(chunk.cached_tokens, self._params.prompt_length)
+        return msgspec.structs.replace(chunk, prompt_tokens=prompt, cached_tokens=cached)
+
+    def _has_room(self, kept: int) -> bool:
+        longest = (self._request.get("stop_conditions") or {}).get("max_tokens")
+        return longest is None or longest > kept
+
+    def _keep(self, tokens: int) -> None:
+        """Keep the first `tokens` of what was not sent."""
+        kept: list[Chunk] = []
+        for chunk in self.unsent:
+            if tokens <= 0:
+                break
+            size = len(chunk.token_ids)
+            whole = chunk.cut(0, min(size, tokens))
+            kept.append(msgspec.structs.replace(whole, finish_reason=None, stop_reason=None))
+            tokens -= size
+        self.unsent = kept
+
+    def _count(self, outcome: RegenerationOutcome) -> None:
+        if self._first_fault is not None:
+            self._shared.report(self._first_fault, outcome, self._discarded_here)
+        self._first_fault, self._discarded_here = None, 0
+
+
+async def stop_together(
+    outputs: AsyncIterator[JsonObject], context: Context, own: Context
+) -> AsyncGenerator[JsonObject, None]:
+    """Yield an attempt's `outputs`, and stop its `own` context with the request's."""
+    stopped = asyncio.ensure_future(context.async_killed_or_stopped())
+    stopped.add_done_callback(lambda _: own.stop_generating())
+    try:
+        async for output in outputs:
+            yield output
+    finally:
+        stopped.cancel()
