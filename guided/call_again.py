@@ -52,13 +52,9 @@ def _read_tools(tools: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
     """Return each tool's name, with the schema of its arguments."""
     functions = (tool["function"] for tool in tools)
     return [
-        (function["name"], _read_schema(function.get("parameters"), function.get("strict")))
+        (function["name"], standardize(function.get("parameters") or ANY_OBJECT))
         for function in functions
     ]
-
-
-def _read_schema(parameters: JsonObject | None, strict: object) -> JsonObject:
-    return standardize(parameters) if parameters and strict is not False else ANY_OBJECT
 
 
 ReadTokens = Callable[[Sequence[int]], str]

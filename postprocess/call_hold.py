@@ -139,6 +139,8 @@ class CallHold:
                 self._deltas.annotate(*item)
             else:
                 self._deltas.write(item)
+        # The end of a call gives no delta; its tokens must not wait longer than the call.
+        self._deltas.attach()
         self._waiting.clear()
 
     def _note(self, fault: CallFault) -> None:

@@ -253,7 +253,7 @@ class ChunkScheduler:
         """Return the tokens to send, and those that wait for the delta with their ids."""
         token_ids = chunk.token_ids
         waiting = chunk.choice.held_tokens
-        if self._annotates and not chunk.closed:
+        if self._annotates and not chunk.choice.finished:
             waiting += chunk.choice.annotated if self._params.stream else len(token_ids)
         if not waiting:
             return token_ids, []

@@ -117,6 +117,11 @@ class DeltaBuilder:
             self._written = False
             self._attach()
 
+    def attach(self) -> None:
+        """Add what waits for the next delta to the one that is open, if there is one."""
+        if self._kind is not None:
+            self._attach()
+
     def write(self, event: Event) -> None:
         """Add `event` to the deltas."""
         # Compare classes: this runs for each token, and a match statement takes three times

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
+from ..base.errors import ProtocolError
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_CALL_ATTEMPTS, MAX_DISCARDED_TOKENS, MAX_REQUEST_ATTEMPTS
 from ..engines.dynamo.types import Context
 from ..guided.call_again import ReadTokens, build_call_grammar, count_kept
 from ..parsers.format import Format
 from ..postprocess.call_hold import CallFault, FaultyCall
+from ..postprocess.engine_output import engine_error
 from ..postprocess.messages import Chunk, PostprocessParams
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ class Regeneration:
     sent: tokens that post-processing has given. unsent: what came after them.
     fault: of the call that is to be generated again; None if there is none.
     changed: is set after each step of post-processing.
+    is_answered: whether the engine has taken the last request.
     """
 
     def __init__(
@@ -98,6 +101,8 @@ class Regeneration:
         self._resumed = len(token_ids) - params.prompt_length
         self._start = start
         self._attempts = 0
+        self._requests = 0  # of the engine, after the first
+        self._before: list[Chunk] = []  # what was unsent before the last attempt
         self._attempts_here = 0  # for the call after the last kept token
         self._kept = -1
         self._added = 0  # kept tokens that were not sent when the last attempt started
@@ -109,6 +114,28 @@ class Regeneration:
         self.unsent: list[Chunk] = []
         self.fault: CallFault | None = None
         self.changed = asyncio.Event()
+        self.is_answered = True
+
+    async def follow(self, outputs: AsyncIterator[JsonObject]) -> AsyncGenerator[JsonObject, None]:
+        """Yield the engine's outputs until their call is to be generated again.
+
+        Raises `ProtocolError` for an error in place of an attempt's first output.
+        """
+        try:
+            async for output in outputs:
+                if self.fault is not None:
+                    continue
+                self._check(output)
+                yield output
+        except Exception:
+            if self.fault is None:  # otherwise the request was ended
+                raise
+
+    def _check(self, output: JsonObject) -> None:
+        error = engine_error(output)
+        if error is not None and not self.is_answered:
+            raise ProtocolError(error)
+        self.is_answered = True
 
     def take(self, chunk: Chunk) -> Chunk:
         """Keep an output of the engine until its tokens are sent; return it for post-processing.
@@ -161,12 +188,26 @@ class Regeneration:
         self._discarded += discarded
         self._discarded_here += discarded
         self.fault = fault
-        self._keep(stays)
+        self._before, self.unsent = self.unsent, keep(self.unsent, stays)
         return True
 
     def start(self) -> Attempt:
         """Start the attempt that was planned."""
-        self.fault = None
+        return self._go_on(self._grammar)
+
+    def fall_back(self) -> Attempt | None:
+        """Go on after the malformed call, which stays open: the engine refuses the attempt.
+
+        None: the model had ended its output itself.
+        """
+        self._count("open")
+        self.unsent = self._before
+        self._attempts = MAX_REQUEST_ATTEMPTS
+        has_ended = any(chunk.finish_reason is not None for chunk in self.unsent)
+        return None if has_ended else self._go_on(None)
+
+    def _go_on(self, grammar: JsonObject | None) -> Attempt:
+        self.fault, self.is_answered = None, False
         unsent = [token_id for chunk in self.unsent for token_id in chunk.token_ids]
         kept = [*self.sent, *unsent]
         self._added = len(unsent)
@@ -180,10 +221,11 @@ class Regeneration:
             "stop_conditions": stops,
             "sampling_options": {
                 **(self._request.get("sampling_options") or {}),
-                "guided_decoding": self._grammar,
+                "guided_decoding": grammar,
             },
         }
-        return self._start(request, f"-again{self._attempts}")
+        self._requests += 1
+        return self._start(request, f"-again{self._requests}")
 
     def give_up(self) -> None:
         """End the request: a call that was to be generated again is not."""
@@ -200,22 +242,22 @@ class Regeneration:
         longest = (self._request.get("stop_conditions") or {}).get("max_tokens")
         return longest is None or longest > kept
 
-    def _keep(self, tokens: int) -> None:
-        """Keep the first `tokens` of what was not sent."""
-        kept: list[Chunk] = []
-        for chunk in self.unsent:
-            if tokens <= 0:
-                break
-            size = len(chunk.token_ids)
-            whole = chunk.cut(0, min(size, tokens))
-            kept.append(msgspec.structs.replace(whole, finish_reason=None, stop_reason=None))
-            tokens -= size
-        self.unsent = kept
-
     def _count(self, outcome: RegenerationOutcome) -> None:
         if self._first_fault is not None:
             self._shared.report(self._first_fault, outcome, self._discarded_here)
         self._first_fault, self._discarded_here = None, 0
+
+
+def keep(chunks: Sequence[Chunk], tokens: int) -> list[Chunk]:
+    """Return the first `tokens` of the chunks, after which generation goes on."""
+    kept: list[Chunk] = []
+    for chunk in chunks:
+        if tokens <= 0:
+            break
+        part = chunk.cut(0, tokens)
+        kept.append(msgspec.structs.replace(part, finish_reason=None, stop_reason=None))
+        tokens -= len(chunk.token_ids)
+    return kept
 
 
 async def stop_together(

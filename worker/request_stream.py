@@ -285,10 +285,24 @@ class RequestPump:
                 await again.changed.wait()
             if again.fault is None:
                 return
-            outputs, self._engine = again.start()
-            self._open.add(0)
-            self._restart(again)
+            await self._attempt(again)
+
+    async def _attempt(self, again: Regeneration) -> None:
+        """Generate a call again; if the engine refuses that, go on without."""
+        outputs, self._engine = again.start()
+        self._open.add(0)
+        self._restart(again)
+        try:
             await self._read(outputs)
+        except Exception as error:
+            if again.is_answered:
+                raise
+            logger.warning("a call is not generated again: the engine refuses: %s", error)
+            attempt = again.fall_back()
+            self._leave_open(again)
+            if attempt is not None:
+                outputs, self._engine = attempt
+                await self._read(outputs)
 
     def _restart(self, again: Regeneration) -> None:
         """Restart post-processing with what was generated and stays."""
@@ -305,15 +319,18 @@ class RequestPump:
         if again.plan(scheduled.faulty):
             self._abort(0)
             return
+        self._leave_open(again)
+
+    def _leave_open(self, again: Regeneration) -> None:
+        """Restart post-processing so that malformed calls stay open from now on."""
         parser = replace(self._params.parser, malformed_calls="open")
         self._params = replace(self._params, parser=parser)
         self._restart(again)
 
     async def _read(self, outputs: AsyncIterator[JsonObject]) -> None:
-        again = self._again
+        if self._again is not None:
+            outputs = self._again.follow(outputs)
         async for output in outputs:
-            if again is not None and again.fault is not None:
-                continue  # of an attempt that has ended
             if self._ended or engine_error(output) is not None:
                 self._failure = output  # of no effect if the response has ended
             elif self._stream is not None:
