@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import asyncio
+import dataclasses
 import functools
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
@@ -180,7 +181,11 @@ class ChatModelBuilder(abc.ABC):
         """When calls are held to a grammar of the model's own syntax."""
         engine = None if self.worker_card is None else self.worker_card.engine
         read_tokens = functools.partial(read_added_tokens, Path(self.path))
-        return read_call_policy(self.runtime_config, self.configured.names, engine, read_tokens)
+        names = self.configured.names
+        policy = read_call_policy(self.runtime_config, names, engine, read_tokens)
+        # Dynamo moves no request with a grammar, and such workers need none for `auto`.
+        is_free = self.worker_card is not None and self.worker_card.regenerates
+        return dataclasses.replace(policy, always=False) if is_free else policy
 
     @property
     def kind(self) -> Kind:

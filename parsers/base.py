@@ -132,6 +132,11 @@ class StreamParser(Protocol):
         return None
 
     @property
+    def rejected_calls(self) -> int:
+        """Number of calls that were meant, and cannot be read: they are text."""
+        return 0
+
+    @property
     def outside_calls(self) -> bool:
         """Whether no call has begun, as far as the parser knows: all output so far stays."""
         return not self.held
@@ -190,6 +195,11 @@ class ParserWrapper(StreamParser):
     @override
     def held(self) -> Sequence[HeldText] | None:
         return self._inner.held
+
+    @property
+    @override
+    def rejected_calls(self) -> int:
+        return self._inner.rejected_calls
 
     @property
     @override

@@ -137,6 +137,7 @@ class LinearParser(StreamParser, Reader):
         )
         self._state: State
         self._plain_tokens = 0  # of reasoning, which the lexer has not counted
+        self._rejected = 0
         self._ends = False  # nothing follows, so what waits is at most half a marker
         self._take_run: Callable[[str], bool | None] | None
         if table.prefix:
@@ -188,6 +189,11 @@ class LinearParser(StreamParser, Reader):
     def held(self) -> list[HeldText]:
         parts = (self._shown, self._call, self._lexer, self._thoughts)
         return [held for part in parts for held in part.held_text]
+
+    @property
+    @override
+    def rejected_calls(self) -> int:
+        return self._rejected
 
     @property
     @override
@@ -402,7 +408,9 @@ class LinearParser(StreamParser, Reader):
         cannot go on. Return whether the section goes on, in which that marker is to be read again.
         """
         again = self._shown.reject_call(marker)
-        self._lexer.give_back(unkept + (self._shown.reject() if again is None else again))
+        text = unkept + (self._shown.reject() if again is None else again)
+        self._rejected += self._call.is_meant(text)
+        self._lexer.give_back(text)
         self._call.forget()
         self.enter(self._shown.state if again is None else State.TOOL_SECTION)
         return again is not None

@@ -229,7 +229,8 @@ class Choice:
         if self._annotates:
             self._annotate(chunk, position, None if hidden else token_id)
         if self.hold is not None and not self.finished:
-            self.hold.settle(self.tokens, outside=self.fallback.outside_calls)
+            rejected, outside = self.fallback.rejected_calls, self.fallback.outside_calls
+            self.hold.settle(self.tokens, rejected=rejected, outside=outside)
 
     def _annotate(self, chunk: Chunk, position: int, token_id: int | None) -> None:
         """Add the token's id and logprobs to the delta that it produced. None: hidden."""
@@ -265,7 +266,8 @@ class Choice:
     def _finish(
         self, finish_reason: str, stop_reason: str | int | None, *, cut: bool, early: bool
     ) -> None:
-        if self.hold is not None and not self.hold.end(self.tokens, cut=cut):
+        rejected, hold = self.fallback.rejected_calls, self.hold
+        if hold is not None and not hold.end(self.tokens, rejected=rejected, cut=cut):
             return  # its last call is to be generated again
         self.finished = True
         self.ended_early = early

@@ -71,6 +71,7 @@ class WorkerCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     engine: "vllm", "sglang", "trtllm" or "replay". tool_call_parser, reasoning_parser: as in the
         worker's flags. backedge_version: the worker's version, for operators.
+    regenerates: malformed calls are generated again, so that `auto` needs no grammar.
     """
 
     version: int = VERSION
@@ -79,6 +80,7 @@ class WorkerCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
     backedge_version: str | None = None
+    regenerates: bool = False
 
 
 class TopLogprob(msgspec.Struct, frozen=True, gc=False):

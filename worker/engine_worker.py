@@ -12,7 +12,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from typing import Concatenate, Generic, NamedTuple, TypeVar
+from typing import Concatenate, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -28,6 +28,7 @@ from ..engines.dynamo.types import (
     Endpoint,
     ModelRuntimeConfig,
     ResponseSender,
+    WorkerContext,
 )
 from ..guided.call_policy import find_call_format
 from ..parsers.api import native_names, native_parsers
@@ -296,10 +297,11 @@ class Worker(abc.ABC, Generic[HandlerT]):
     ) -> Attempt:
         """Have the engine go on where a malformed call began."""
         prompt = list(request["token_ids"])
-        context = call.context.detached(call.context.id() + ending)
+        whole = cast(WorkerContext, call.context)
+        context = whole.detached(whole.id() + ending)
         again = call._replace(request=request, context=context, prompt_token_ids=prompt)
         outputs, handle = self.run(again)
-        return Attempt(stop_together(outputs, call.context, context), handle)
+        return Attempt(stop_together(outputs, whole, context), handle)
 
     def count_processes(self) -> int:
         """Return how many processes of the pool to start. Raises as `pool_processes`."""
@@ -368,7 +370,12 @@ class Worker(abc.ABC, Generic[HandlerT]):
         if tokenizer.backend is not None:
             set_tokenizer_config(runtime_config, *msgspec.structs.astuple(tokenizer))
         if self._postprocessor is not None:
-            card = build_worker_card(self.engine_name, self.engine_version, self.settings.names)
+            card = build_worker_card(
+                self.engine_name,
+                self.engine_version,
+                self.settings.names,
+                regenerates=self._regenerator is not None,
+            )
             publish_worker_card(card, runtime_config)
             if not self.grammar_waits:
                 runtime_config.set_engine_specific(GRAMMAR_WAITS, "false")

@@ -17,7 +17,7 @@ import msgspec
 from ..base.errors import ProtocolError
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_CALL_ATTEMPTS, MAX_DISCARDED_TOKENS, MAX_REQUEST_ATTEMPTS
-from ..engines.dynamo.types import Context
+from ..engines.dynamo.types import WorkerContext
 from ..guided.call_again import ReadTokens, build_call_grammar, count_kept
 from ..parsers.format import Format
 from ..postprocess.call_hold import CallFault, FaultyCall
@@ -261,7 +261,7 @@ def keep(chunks: Sequence[Chunk], tokens: int) -> list[Chunk]:
 
 
 async def stop_together(
-    outputs: AsyncIterator[JsonObject], context: Context, own: Context
+    outputs: AsyncIterator[JsonObject], context: WorkerContext, own: WorkerContext
 ) -> AsyncGenerator[JsonObject, None]:
     """Yield an attempt's `outputs`, and stop its `own` context with the request's."""
     stopped = asyncio.ensure_future(context.async_killed_or_stopped())

@@ -10,7 +10,9 @@ from ..parsers.base import ParserNames
 from ..postprocess.messages import KEY, WorkerCard, encode
 
 
-def build_worker_card(engine: str, engine_version: str, names: ParserNames) -> WorkerCard:
+def build_worker_card(
+    engine: str, engine_version: str, names: ParserNames, *, regenerates: bool = False
+) -> WorkerCard:
     """Return the card of a worker that post-processes."""
     return WorkerCard(
         engine=engine,
@@ -18,6 +20,7 @@ def build_worker_card(engine: str, engine_version: str, names: ParserNames) -> W
         tool_call_parser=names.tool_call,
         reasoning_parser=names.reasoning,
         backedge_version=importlib.metadata.version("backedge"),
+        regenerates=regenerates,
     )
 
 

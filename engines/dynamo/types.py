@@ -75,10 +75,14 @@ class Context(Protocol):
     def is_stopped(self) -> bool:
         """Whether generation was stopped, here or because the client disconnected."""
 
+
+class WorkerContext(Context, Protocol):
+    """The state of one request in a worker."""
+
     def async_killed_or_stopped(self) -> Awaitable[bool]:
         """Wait until generation is stopped."""
 
-    def detached(self, id: str) -> Context:  # noqa: A002 - Dynamo's name
+    def detached(self, id: str) -> WorkerContext:  # noqa: A002 - Dynamo's name
         """Return a context with another id, which is stopped alone."""
 
 

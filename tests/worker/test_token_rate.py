@@ -12,7 +12,7 @@ import pytest
 from backedge.base.json_types import JsonObject
 from backedge.postprocess.chunk_scheduler import ENGINE_PART
 from backedge.postprocess.settings import MERGE_DELAYS
-from backedge.worker.request_stream import MAX_ENGINE_TOKENS
+from backedge.worker.token_rate import MAX_ENGINE_TOKENS
 
 from tests.support import encode
 from tests.worker.scripted import (

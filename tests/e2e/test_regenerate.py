@@ -1,0 +1,103 @@
+"""Real engines whose model writes a malformed call, which is generated again on the worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.client import Client, Response
+from tests.e2e.conftest import VLLM_PARSERS
+from tests.e2e.slipping.scripts import FIRST_SEED, OUTPUTS, RIGHT, SLIPS, TEXT, TWO
+from tools.stack import HUGGINGFACE_FRONTEND, ROOT, Process, Stack, metric
+
+ENGINES = ("vllm", "vllm-pool", "sglang")
+FLAGS = (*VLLM_PARSERS, "--postprocess-malformed-calls", "regenerate")
+PARAMETERS = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 12}, "days": {"type": "integer"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": PARAMETERS}}
+OSLO = {"city": "Oslo"}
+
+
+def start_worker(stack: Stack, engine: str) -> Process:
+    names = {"name": engine, "wait": False, "DYN_NAMESPACE": engine}
+    if engine == "sglang":
+        more = ("--enable-custom-logit-processor", "--disable-overlap-schedule")
+        module = "tests.e2e.slipping.sglang_worker"
+        return stack.sglang("--sglang-processing", *more, *FLAGS, module=module, **names)  # type: ignore[arg-type]  # a dict has one type
+    logits = ("--logits-processors", "tests.e2e.slipping.vllm_logits:Slipping")
+    pool = ("--postprocess-workers", "1") if engine == "vllm-pool" else ()
+    return stack.worker("--vllm-processing", *logits, *pool, *FLAGS, **names)  # type: ignore[arg-type]  # as above
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, dict[str, Process]]]:
+    with Stack(tmp_path_factory.mktemp("regenerate"), PYTHONPATH=str(ROOT)) as stack:
+        workers = {engine: start_worker(stack, engine) for engine in ENGINES}
+        frontend = stack.frontend(command=HUGGINGFACE_FRONTEND, wait=False)
+        for engine in ENGINES:
+            stack.wait_for_model(frontend, engine)
+        yield frontend, workers
+
+
+def ask(
+    stack: tuple[Process, dict[str, Process]], engine: str, output: str, **more: Any
+) -> Response:
+    client = Client(stack[0].url, engine)
+    request: dict[str, Any] = {
+        "messages": [{"role": "user", "content": "Weather?"}],
+        "tools": [TOOL],
+        "seed": FIRST_SEED + OUTPUTS.index(output),
+        "max_tokens": 400,
+    }
+    return client.ask(request, **more)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("output", SLIPS, ids=list(SLIPS.values()))
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_call_that_arrives_is_right(
+    stack: tuple[Process, dict[str, Process]], engine: str, output: str, stream: bool
+) -> None:
+    response = ask(stack, engine, output, stream=stream)
+    [call] = response.message["tool_calls"]
+    arguments = json.loads(call["arguments"])
+    assert call["name"] == "get_weather"
+    assert isinstance(arguments["city"], str)
+    assert arguments.keys() <= PARAMETERS["properties"].keys()  # type: ignore[attr-defined]  # a dict
+    assert response.message["finish_reason"] == "tool_calls"
+    assert "tool_call" not in (response.message["content"] or "")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_call_that_was_right_stays(
+    stack: tuple[Process, dict[str, Process]], engine: str, stream: bool
+) -> None:
+    response = ask(stack, engine, TWO, stream=stream, logprobs=True)
+    first, second = response.message["tool_calls"]
+    assert json.loads(first["arguments"]) == OSLO
+    assert "city" in json.loads(second["arguments"])
+    assert response.message["content"] == "Two."
+    # The token that ends the answer has no text.
+    assert len(response.answer.logprobs) == response.usage.completion_tokens - 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_good_answers_are_left_alone(
+    stack: tuple[Process, dict[str, Process]], engine: str
+) -> None:
+    before = metric(stack[1][engine].url, "backedge_discarded_tokens_total")
+    for stream in (True, False):
+        response = ask(stack, engine, RIGHT, stream=stream)
+        [call] = response.message["tool_calls"]
+        assert json.loads(call["arguments"]) == OSLO
+        text = ask(stack, engine, TEXT, stream=stream).message["content"]
+        assert text == TEXT.removeprefix("</think>")
+    assert metric(stack[1][engine].url, "backedge_discarded_tokens_total") == before
