@@ -381,7 +381,7 @@ class CallReader:
         self.declared_only = is_demanded
 
     def is_meant(self, text: str) -> bool:
-        """Whether a rejected call was meant: a token opened it, and it names a declared function."""
+        """Whether a rejected call was meant: a token opens it, and it has a declared name."""
         return not self.declared_only and any(name in text for name in self._shown.calls.functions)
 
     def keep_open(self) -> bool:

@@ -53,10 +53,9 @@ def ask(
     request: dict[str, Any] = {
         "messages": [{"role": "user", "content": "Weather?"}],
         "tools": [TOOL],
-        "seed": FIRST_SEED + OUTPUTS.index(output),
         "max_tokens": 400,
     }
-    return client.ask(request, **more)
+    return client.ask(request, seed=FIRST_SEED + OUTPUTS.index(output), **more)
 
 
 @pytest.mark.parametrize("stream", [True, False])
