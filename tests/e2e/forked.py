@@ -18,6 +18,9 @@ from typing_extensions import override
 
 from tools.stack import Running, Stack
 
+# Read when torch is imported, here once for all processes.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 PRELOADED = ["dynamo.vllm.main", "tests.e2e.forked"]
 
 
@@ -71,7 +74,28 @@ def run(command: Sequence[str], log: Path, environment: dict[str, str]) -> None:
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    fork_engines()
     _, module, *arguments = command
     sys.argv = [module, *arguments]
     sys.orig_argv = [sys.executable, "-m", *sys.argv]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def fork_engines() -> None:
+    """Have an engine's own processes forked as well: spawned, each would import it again.
+
+    vLLM forks them on a GPU, and spawns them on a CPU; SGLang always spawns.
+    """
+    from dynamo import nixl_connect
+
+    # Where NIXL is missing, `hasattr` of these raises, and vLLM looks at all it has imported.
+    nixl_connect.nixl_api = nixl_connect.nixl_bindings = None
+    get_context, set_start_method = multiprocessing.get_context, multiprocessing.set_start_method
+
+    def choose(method: str | None) -> str | None:
+        return "fork" if method == "spawn" else method
+
+    multiprocessing.get_context = lambda method=None: get_context(choose(method))
+    multiprocessing.set_start_method = lambda method, force=False: set_start_method(
+        choose(method), force
+    )

@@ -24,6 +24,7 @@ from tests.e2e.conftest import (
     VLLM_PARSERS,
     Fleet,
 )
+from tests.e2e.forked import ForkingStack
 from tests.e2e.test_requests import (  # noqa: F401 - the same tests, on this file's fleet
     STREAMED,
     test_choices_may_finish_at_different_times,
@@ -62,13 +63,17 @@ class TrtllmFleet(Fleet):
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrtllmFleet]:
-    with Stack(tmp_path_factory.mktemp("trtllm"), DYN_LOG="info") as stack:
+    folder = tmp_path_factory.mktemp("trtllm")
+    with (
+        Stack(folder, DYN_LOG="info") as stack,
+        ForkingStack(folder / "forked", **stack.environment) as forked,
+    ):
         worker = stack.trtllm(
             *("--trtllm-processing", *AUTO_PARSERS, *DYNAMO_PARSERS, *ENGINE),
             wait=False,
             DYN_NAMESPACE="processing",
         )
-        plain = stack.trtllm(
+        plain = forked.trtllm(
             *DYNAMO_PARSERS, *ENGINE, name=PLAIN_MODEL, wait=False, DYN_NAMESPACE="plain"
         )
         # Started with our module, since torch is told to load no entry points.
@@ -95,7 +100,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrtllmFleet]:
         for each in (frontend, routed, stock):
             for model in (BACKEDGE_MODEL, PLAIN_MODEL, NATIVE_MODEL):
                 stack.wait_for_model(each, model)
-        yield TrtllmFleet(stack, worker, plain, frontend, stock, stock, "trtllm", native, routed)
+        yield TrtllmFleet(forked, worker, plain, frontend, stock, stock, "trtllm", native, routed)
 
 
 ROWS = [
