@@ -33,14 +33,17 @@ with contextlib.suppress(ImportError):  # the clients' tests have no Hypothesis
     campaigns = {"FUZZ_EXAMPLES", "HOSTILE_TIMES"} & os.environ.keys()
     settings.load_profile("random" if campaigns else "fixed")
 
-# Left to `make test-more`: all that takes over half a minute of a core, by the beginnings of ids.
+# Left to `make test-more`: what takes long, by the beginnings of ids.
 MORE = (
+    "tests/benchmarks/test_turns.py::test_public_templates_stay_one_sequence",
+    "tests/benchmarks/test_turns.py::test_the_cost_and_the_look_ups",
     "tests/cli/doctor/test_start.py",
     "tests/cli/inspect/test_page.py",
     "tests/cli/replay/test_command.py",
     "tests/cli/test_mistakes.py",
     "tests/conformance/",
     "tests/deploy/test_commands.py",
+    "tests/deploy/test_install.py",
     "tests/e2e/test_bad_requests.py",
     "tests/e2e/test_described.py",
     "tests/e2e/test_described_plain.py",
@@ -76,6 +79,7 @@ MORE = (
     "tests/engines/sglang/test_parsers.py::TestSamples",
     "tests/engines/sglang/test_reasoning.py",
     "tests/engines/test_seams.py",
+    "tests/engines/transformers/test_frontend_pool.py",
     "tests/engines/vllm/test_parsers.py::TestSamples",
     "tests/examples/test_offline.py",
     "tests/frontend/test_template_attacks.py",
@@ -104,6 +108,7 @@ MORE = (
     "tests/parsers/test_wellformed_arguments.py",
     "tests/recording/test_redacted_structure.py",
     "tests/slips/",
+    "tests/templates/test_transformers_tokenizers.py::test_what_transformers_compiles_is_bounded",
     "tests/testing/tokenizer_kit/test_runner.py",
     "tests/tokenization/detokenizer/test_base.py",
     "tests/tokenization/test_cut_points.py",
@@ -113,6 +118,7 @@ MORE = (
     "tests/tools/test_release_check.py",
     "tests/worker/pool/test_described.py",
     "tests/worker/pool/test_faults.py",
+    "tests/worker/test_build.py::test_a_recording_without_words_replays_as_it_was_sent",
     "tests/worker/test_leaks.py",
     "tests/worker/test_plugin.py",
 )
@@ -123,12 +129,24 @@ LONG = (
     "tests/e2e/test_offline_command.py",
     "tests/e2e/test_requests.py::test_dynamos_frontend_with_the_flag_is_the_same[--vllm",
     "tests/e2e/test_sglang.py::test_the_text_is_that_of_sglangs_own_server",
+    "tests/tools/test_release_check.py::test_the_wheel_works_in_an_empty_environment[3.12]",
+    "tests/tools/test_release_check.py::test_the_wheel_works_in_an_empty_environment[3.13]",
 )
 
-# Of the tests whose ids begin so, `make test-more` runs each so manieth, `make test-long` the rest.
+# Beginnings of ids: `make test-more` runs one of so many such tests, `make test-long` the others.
 THINNED = {
-    "tests/slips/test_properties.py": 3,
-    "tests/slips/test_wellformed.py": 3,
+    "tests/conformance/test_outside_wellformed.py": 3,
+    "tests/engines/sglang/test_parsers.py::TestSamples": 2,
+    "tests/engines/vllm/test_parsers.py::TestSamples": 2,
+    "tests/parsers/test_fuzz.py": 2,
+    "tests/parsers/test_generated.py": 2,
+    "tests/parsers/test_linear_cost.py": 3,
+    "tests/parsers/test_structural_tag.py::test_a_slip_is_refused_unless_it_means_the_same": 4,
+    "tests/parsers/test_structural_tag.py::test_a_walk_over_the_masks": 3,
+    "tests/parsers/test_wellformed_arguments.py": 3,
+    "tests/slips/test_properties.py": 4,
+    "tests/slips/test_wellformed.py": 5,
+    "tests/testing/tokenizer_kit/test_runner.py": 2,
 }
 
 # Modules of tests/e2e that share a stack run in one process. Groups start in this order, those

@@ -1,7 +1,8 @@
-"""A stack whose processes are forked from one that has imported vLLM.
+"""A stack whose processes are forked from one that has imported vLLM, and so are their engines'.
 
-The import takes 12 s of computing time, about half of a worker's start on a CPU. The forked process
-then runs the same module with the same arguments and variables as `python -m` does.
+A vLLM worker then starts with 6 s of computing time instead of 37 s, one of SGLang with 12 s instead
+of 58 s; most of it are imports, in the worker, the engine and its helpers. The forked process runs the same module with the same arguments and variables as `python -m` does. Of TensorRT-LLM
+that is `TRTLLM`: torch, which loads our plugin into Dynamo's module, was imported before.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tools.stack import Running, Stack
 # Read when torch is imported, here once for all processes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+TRTLLM = "backedge.worker.trtllm"
 PRELOADED = ["dynamo.vllm.main", "tests.e2e.forked"]
 
 

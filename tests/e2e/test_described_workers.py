@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.client import Client
 from tests.e2e.conftest import AUTO_PARSERS
-from tests.e2e.forked import ForkingStack
+from tests.e2e.forked import TRTLLM, ForkingStack
 from tests.e2e.test_described_plain import TALKED, build_request, write_files
 from tools.stack import HUGGINGFACE_FRONTEND, REPLAY_WORKER, Process, Stack
 
@@ -26,6 +26,7 @@ def start_worker(stack: Stack, command: str, kind: str, files: Mapping[str, str]
             *("--trtllm-processing", *parsers),
             model=files["--model"],
             name=name,
+            module=TRTLLM,
             wait=False,
             DYN_NAMESPACE=name,
             STANDIN_TRANSCRIPTS=files["--transcripts"],

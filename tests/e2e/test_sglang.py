@@ -126,7 +126,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
             SGLANG_PLUGINS="another",
             DYN_NAMESPACE="pooled",
         )
-        frontend = stack.frontend(*AUTO_PARSERS, wait=False)
+        frontend = forked.frontend(*AUTO_PARSERS, wait=False)
         huggingface = stack.frontend(*VLLM_PARSERS, command=HUGGINGFACE_FRONTEND, wait=False)
         vllm = forked.frontend(*AUTO_PARSERS, "--tokenizer-backend", "vllm", wait=False)
         stock = stack.frontend(command=STOCK_FRONTEND, wait=False)

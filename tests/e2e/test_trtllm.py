@@ -24,7 +24,7 @@ from tests.e2e.conftest import (
     VLLM_PARSERS,
     Fleet,
 )
-from tests.e2e.forked import ForkingStack
+from tests.e2e.forked import TRTLLM, ForkingStack
 from tests.e2e.test_requests import (  # noqa: F401 - the same tests, on this file's fleet
     STREAMED,
     test_choices_may_finish_at_different_times,
@@ -80,7 +80,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrtllmFleet]:
         native = stack.trtllm(
             *("--native-framework-processing", *NATIVE, *ENGINE),
             name=NATIVE_MODEL,
-            module="backedge.worker.trtllm",
+            module=TRTLLM,
             wait=False,
             TORCH_DEVICE_BACKEND_AUTOLOAD="0",
             DYN_NAMESPACE="native",
@@ -201,7 +201,7 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
 def test_a_worker_refuses_to_start(
     fleet: TrtllmFleet, flags: tuple[str, ...], message: str
 ) -> None:
-    worker = fleet.stack.trtllm("--trtllm-processing", *flags, wait=False)
+    worker = fleet.stack.trtllm("--trtllm-processing", *flags, module=TRTLLM, wait=False)
     assert worker.popen.wait(timeout=240) != 0
     assert message in re.sub(r"\s+", " ", worker.tail())
     fleet.stack.processes.remove(worker)

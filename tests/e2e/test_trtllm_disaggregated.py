@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.client import Client, ask_transcripts, eventually
 from tests.e2e.conftest import BACKEDGE_MODEL, FIGURES, VLLM_PARSERS
-from tests.e2e.forked import ForkingStack
+from tests.e2e.forked import TRTLLM, ForkingStack
 from tests.e2e.test_errors import COUNT, LONG_REQUEST
 from tests.e2e.test_requests import STREAMED
 from tests.e2e.test_transcripts import check
@@ -43,6 +43,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         prefill, decode = (
             stack.trtllm(
                 *("--disaggregation-mode", mode, "--trtllm-processing", *VLLM_PARSERS, *ENGINE),
+                module=TRTLLM,
                 wait=False,
             )
             for mode in ("prefill", "decode")
