@@ -1,8 +1,10 @@
 """A stack whose processes are forked from one that has imported vLLM, and so are their engines'.
 
-A vLLM worker then starts with 6 s of computing time instead of 37 s, one of SGLang with 12 s instead
-of 58 s; most of it are imports, in the worker, the engine and its helpers. The forked process runs the same module with the same arguments and variables as `python -m` does. Of TensorRT-LLM
-that is `TRTLLM`: torch, which loads our plugin into Dynamo's module, was imported before.
+A vLLM worker then starts with 6 s of computing time instead of 37 s, one of SGLang with 12 s
+instead of 58 s; the rest are imports in the worker, the engine and its helpers. The forked process
+runs the same module with the same arguments and variables as `python -m` does. For TensorRT-LLM
+that has to be `TRTLLM`: torch, which loads our plugin into Dynamo's own module, was imported
+before.
 """
 
 from __future__ import annotations
