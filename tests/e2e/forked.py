@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from typing_extensions import override
 
@@ -99,7 +100,11 @@ def fork_engines() -> None:
     def choose(method: str | None) -> str | None:
         return "fork" if method == "spawn" else method
 
-    multiprocessing.get_context = lambda method=None: get_context(choose(method))
-    multiprocessing.set_start_method = lambda method, force=False: set_start_method(
-        choose(method), force
-    )
+    def choose_context(method: str | None = None) -> Any:
+        return get_context(choose(method))
+
+    def choose_start(method: str | None, force: bool = False) -> None:
+        set_start_method(choose(method), force)
+
+    setattr(multiprocessing, "get_context", choose_context)  # noqa: B010 - overloaded
+    multiprocessing.set_start_method = choose_start
