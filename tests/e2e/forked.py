@@ -9,6 +9,7 @@ before.
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import runpy
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from prometheus_client import values
 from typing_extensions import override
 
 from tools.stack import Running, Stack
@@ -79,11 +81,29 @@ def run(command: Sequence[str], log: Path, environment: dict[str, str]) -> None:
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    fork_engines()
     _, module, *arguments = command
+    fork_engines()
+    if "sglang" in module:
+        share_metrics()
     sys.argv = [module, *arguments]
     sys.orig_argv = [sys.executable, "-m", *sys.argv]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def share_metrics() -> None:
+    """Have prometheus_client find out late whether processes share a folder of metrics.
+
+    It looks for the variable when it is imported, which is after SGLang has set it, but for us.
+    """
+
+    @functools.cache
+    def choose(_: str | None) -> Any:
+        return values.get_value_class()
+
+    def create(*args: Any, **options: Any) -> Any:
+        return choose(os.environ.get("PROMETHEUS_MULTIPROC_DIR"))(*args, **options)
+
+    setattr(values, "ValueClass", create)  # noqa: B010 - it has another type
 
 
 def fork_engines() -> None:
