@@ -139,15 +139,21 @@ THINNED = {
     "tests/e2e/test_migration.py::test_the_stream_goes_on": 2,
     "tests/engines/sglang/test_parsers.py::TestSamples": 2,
     "tests/engines/vllm/test_parsers.py::TestSamples": 2,
+    "tests/hostile/test_nested_output.py": 2,
+    "tests/parsers/test_families.py::test_truncated_anywhere": 2,
+    "tests/parsers/test_families_vllm.py": 2,
     "tests/parsers/test_fuzz.py": 2,
     "tests/parsers/test_generated.py": 2,
     "tests/parsers/test_linear_cost.py": 3,
     "tests/parsers/test_structural_tag.py::test_a_slip_is_refused_unless_it_means_the_same": 4,
     "tests/parsers/test_structural_tag.py::test_a_walk_over_the_masks_is_read_as_it_was_written": 3,
     "tests/parsers/test_wellformed_arguments.py": 3,
+    "tests/slips/test_answers.py": 2,
     "tests/slips/test_properties.py": 4,
+    "tests/slips/test_slips.py": 2,
     "tests/slips/test_wellformed.py": 5,
     "tests/testing/tokenizer_kit/test_runner.py": 2,
+    "tests/tokenization/detokenizer/test_base.py": 2,
 }
 
 # Modules of tests/e2e that share a stack run in one process. Groups start in this order, those
