@@ -19,7 +19,7 @@ from tests.e2e.test_sidecar import COMPARED, FEW, REFUSED, WAITS, check_overlap,
 from tests.e2e.test_transcripts import ALL, STREAMED, check, check_tokens
 from tests.pairwise import WHOLE
 from tests.support import TRANSCRIPTS, Transcript
-from tools.stack import GRPC_SERVER, HUGGINGFACE_FRONTEND, MODEL_NAME, Process, free_port
+from tools.stack import GRPC_SERVER, HUGGINGFACE_FRONTEND, MODEL_NAME, Process, Stack, free_port
 
 # For all transcripts at once: where SGLang runs out of room on a CPU, its answers change.
 ROOM = ("--max-total-tokens", "16384")
@@ -30,9 +30,10 @@ pytestmark = pytest.mark.skipif(not GRPC_SERVER.is_dir(), reason="the gRPC serve
 @pytest.fixture(scope="module")
 def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     port = free_port()
-    with ForkingStack(tmp_path_factory.mktemp("beside")) as stack:
+    folder = tmp_path_factory.mktemp("beside")
+    with Stack(folder) as stack, ForkingStack(folder / "forked", **stack.environment) as forked:
         events = ("--kv-events-config", describe_kv_events(), "--page-size", str(PAGE))
-        stack.grpc_sglang(port, *WAITS, *ROOM, *events)
+        forked.grpc_sglang(port, *WAITS, *ROOM, *events)
         address = f"grpc://127.0.0.1:{port}"
         stack.sidecar("--engine", address, "--sglang-processing", *VLLM_PARSERS)
         frontend = stack.frontend(
