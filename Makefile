@@ -1,6 +1,7 @@
 # make run       starts a frontend and a worker with the example model, and shows a stream
 # make test      runs the tests, the same examples each time: 12 minutes on two cores
 # make test-more  runs the longer ones, those of a Debian 13 tree (tools/debian), and these three:
+# make test-long  runs what repeats those with more engines, formats and sizes
 # make test-next  runs those of Dynamo 1.7's development wheels, where these can be had
 # make test-clients  runs those of OpenAI's, Anthropic's and others' clients
 # make seams     checks what Backedge relies on in Dynamo and the engines
@@ -33,7 +34,7 @@ ROWS ?= 20000
 KILLS ?= 10
 BACKENDS ?= hf vllm sglang
 
-.PHONY: run offline test test-more test-all test-next test-next-all seams test-clients test-slips \
+.PHONY: run offline test test-more test-long test-all test-next test-next-all seams test-clients test-slips \
 	soak test-batch-rows test-batch-kills test-batch-beside test-hostile test-stock-parsers lint docs release-check setup
 
 run:
@@ -52,6 +53,9 @@ test-more: setup
 	@tools/setup clients
 	@$(PYTHON) -m tools.run_tests more
 
+test-long: setup
+	@$(PYTHON) -m tools.run_tests long
+
 test-next: setup
 	@tools/setup 1.7
 	@$(PYTHON) -m tools.run_tests next
@@ -69,7 +73,7 @@ test-clients: setup
 	@$(PYTHON) -m tools.run_tests clients
 
 test-all:
-	@env WHOLE_MATRICES=1 FUZZ_EXAMPLES=2000 $(MAKE) test test-more
+	@env WHOLE_MATRICES=1 FUZZ_EXAMPLES=2000 $(MAKE) test test-more test-long
 
 soak: setup
 	@$(PYTHON) -m tests.soak --minutes $(MINUTES)

@@ -7,7 +7,8 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePath
 
 import pytest
@@ -15,6 +16,7 @@ from typing_extensions import override
 from xdist.scheduler import LoadScopeScheduling
 
 from tools.machine import describe_machine
+from tools.run_tests import SHORT
 
 # The official client builds the classes of its responses when they are first used; two threads that
 # do so at once fail now and then ("BaseModel cannot be instantiated directly").
@@ -24,19 +26,24 @@ os.environ.setdefault("DEFER_PYDANTIC_BUILD", "false")
 with contextlib.suppress(ImportError):  # the clients' tests have no Hypothesis
     from hypothesis import settings
 
-    settings.register_profile("fixed", settings.get_profile("ci"), max_examples=50)
-    settings.register_profile("random", settings.get_profile("fixed"), derandomize=False)
+    settings.register_profile("fixed", settings.get_profile("ci"), max_examples=25)
+    settings.register_profile(
+        "random", settings.get_profile("ci"), max_examples=50, derandomize=False
+    )
     campaigns = {"FUZZ_EXAMPLES", "HOSTILE_TIMES"} & os.environ.keys()
     settings.load_profile("random" if campaigns else "fixed")
 
-# Left to `make test-more`: all that takes over half a minute of a core, by the beginnings of ids.
+# Left to `make test-more`: what takes long, by the beginnings of ids.
 MORE = (
+    "tests/benchmarks/test_turns.py::test_public_templates_stay_one_sequence",
+    "tests/benchmarks/test_turns.py::test_the_cost_and_the_look_ups",
     "tests/cli/doctor/test_start.py",
     "tests/cli/inspect/test_page.py",
     "tests/cli/replay/test_command.py",
     "tests/cli/test_mistakes.py",
     "tests/conformance/",
     "tests/deploy/test_commands.py",
+    "tests/deploy/test_install.py",
     "tests/e2e/test_bad_requests.py",
     "tests/e2e/test_described.py",
     "tests/e2e/test_described_plain.py",
@@ -72,6 +79,7 @@ MORE = (
     "tests/engines/sglang/test_parsers.py::TestSamples",
     "tests/engines/sglang/test_reasoning.py",
     "tests/engines/test_seams.py",
+    "tests/engines/transformers/test_frontend_pool.py",
     "tests/engines/vllm/test_parsers.py::TestSamples",
     "tests/examples/test_offline.py",
     "tests/frontend/test_template_attacks.py",
@@ -100,6 +108,7 @@ MORE = (
     "tests/parsers/test_wellformed_arguments.py",
     "tests/recording/test_redacted_structure.py",
     "tests/slips/",
+    "tests/templates/test_transformers_tokenizers.py::test_what_transformers_compiles_is_bounded",
     "tests/testing/tokenizer_kit/test_runner.py",
     "tests/tokenization/detokenizer/test_base.py",
     "tests/tokenization/test_cut_points.py",
@@ -109,9 +118,43 @@ MORE = (
     "tests/tools/test_release_check.py",
     "tests/worker/pool/test_described.py",
     "tests/worker/pool/test_faults.py",
+    "tests/worker/test_build.py::test_a_recording_without_words_replays_as_it_was_sent",
     "tests/worker/test_leaks.py",
     "tests/worker/test_plugin.py",
 )
+
+# Left to `make test-long`: what repeats a thing that `make test-more` checks once, with more
+# engines, formats or sizes.
+LONG = (
+    "tests/e2e/test_offline_command.py",
+    "tests/e2e/test_requests.py::test_dynamos_frontend_with_the_flag_is_the_same[--vllm",
+    "tests/e2e/test_sglang.py::test_the_text_is_that_of_sglangs_own_server",
+    "tests/tools/test_release_check.py::test_the_wheel_works_in_an_empty_environment[3.12]",
+    "tests/tools/test_release_check.py::test_the_wheel_works_in_an_empty_environment[3.13]",
+)
+
+# Beginnings of ids: `make test-more` runs one of so many such tests, `make test-long` the others.
+THINNED = {
+    "tests/conformance/test_outside_wellformed.py": 3,
+    "tests/e2e/test_migration.py::test_the_stream_goes_on": 2,
+    "tests/engines/sglang/test_parsers.py::TestSamples": 2,
+    "tests/engines/vllm/test_parsers.py::TestSamples": 2,
+    "tests/hostile/test_nested_output.py": 2,
+    "tests/parsers/test_families.py::test_truncated_anywhere": 2,
+    "tests/parsers/test_families_vllm.py": 2,
+    "tests/parsers/test_fuzz.py": 2,
+    "tests/parsers/test_generated.py": 2,
+    "tests/parsers/test_linear_cost.py": 3,
+    "tests/parsers/test_structural_tag.py::test_a_slip_is_refused_unless_it_means_the_same": 4,
+    "tests/parsers/test_structural_tag.py::test_a_walk_over_the_masks_is_read_as_it_was_written": 3,
+    "tests/parsers/test_wellformed_arguments.py": 3,
+    "tests/slips/test_answers.py": 2,
+    "tests/slips/test_properties.py": 4,
+    "tests/slips/test_slips.py": 2,
+    "tests/slips/test_wellformed.py": 5,
+    "tests/testing/tokenizer_kit/test_runner.py": 2,
+    "tests/tokenization/detokenizer/test_base.py": 2,
+}
 
 # Modules of tests/e2e that share a stack run in one process. Groups start in this order, those
 # with the most to do first. A module in no group is one of its own.
@@ -220,16 +263,30 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Leave out modules that `-m` leaves out whole: to import them takes a minute."""
     module = collection_path.relative_to(ROOT.parent).as_posix()
     chosen = config.getoption("markexpr")
-    if collection_path.suffix != ".py" or chosen not in ("more", "not more"):
+    if collection_path.suffix != ".py" or chosen not in (SHORT, "more", "long"):
         return None
-    is_whole = module.startswith(tuple(start for start in MORE if "::" not in start))
-    has_some = any(start.startswith(module) for start in MORE)
-    return (is_whole if chosen == "not more" else not (is_whole or has_some)) or None
+    if chosen == SHORT:
+        return has_all(module, MORE) or has_all(module, LONG) or None
+    if chosen == "more":
+        return has_all(module, LONG) or not has_some(module, MORE) or None
+    return not has_some(module, (*LONG, *THINNED)) or None
+
+
+def has_all(module: str, starts: Iterable[str]) -> bool:
+    """Whether the ids of all tests of a module have one of these beginnings."""
+    return module.startswith(tuple(start for start in starts if "::" not in start))
+
+
+def has_some(module: str, starts: Iterable[str]) -> bool:
+    return has_all(module, starts) or any(start.startswith(f"{module}::") for start in starts)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    seen = Counter[str]()
     for item in items:
-        if item.nodeid.startswith(MORE):
+        if item.nodeid.startswith(LONG) or is_left_out(item.nodeid, seen):
+            item.add_marker("long")
+        elif item.nodeid.startswith(MORE):
             item.add_marker("more")
         if item.path.parent == ROOT:
             item.add_marker("house")
@@ -237,6 +294,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("e2e")
     items.sort(key=lambda item: rank(item.path.stem) if "e2e" in item.path.parts else -1)
     check_groups(items)
+
+
+def is_left_out(name: str, seen: Counter[str]) -> bool:
+    """Whether a test is not among those that `THINNED` keeps. seen: how many came before."""
+    start = next((start for start in THINNED if name.startswith(start)), None)
+    if start is None:
+        return False
+    seen[start] += 1
+    return seen[start] % THINNED[start] != 1
 
 
 def check_groups(items: list[pytest.Item]) -> None:

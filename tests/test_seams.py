@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import re
 from collections.abc import Iterator
@@ -59,17 +60,16 @@ def owner_names(tree: ast.AST, prefix: str = "") -> Iterator[tuple[ast.AST, str]
 
 def defined_names(tree: ast.AST) -> set[str]:
     """Return the names that a file defines, of functions, variables and attributes of `self`."""
-    return {
-        *(node.name for node in ast.walk(tree) if hasattr(node, "name")),
-        *(node.id for node in ast.walk(tree) if isinstance(node, ast.Name)),
-        *(
-            node.attr
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute)
-            and isinstance(node.ctx, ast.Store)
-            and is_own(node.value)
-        ),
-    }
+    found = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            if isinstance(node.ctx, ast.Store) and is_own(node.value):
+                found.add(node.attr)
+        elif hasattr(node, "name"):
+            found.add(node.name)
+    return found
 
 
 def is_own(node: ast.expr) -> bool:
@@ -143,7 +143,9 @@ def find_touches(source: str, of_all: set[str]) -> list[tuple[str, int, str]]:
     ]
 
 
-ALL_NAMES = {name for path in SOURCES for name in defined_names(parse(path))}
+@functools.cache
+def all_names() -> set[str]:
+    return {name for path in SOURCES for name in defined_names(parse(path))}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +154,7 @@ ALL_NAMES = {name for path in SOURCES for name in defined_names(parse(path))}
     ids=relative,
 )
 def test_what_is_private_is_touched_where_a_row_names_it(path: Path) -> None:
-    touches = find_touches(path.read_text(encoding="utf-8"), ALL_NAMES)
+    touches = find_touches(path.read_text(encoding="utf-8"), all_names())
     unnamed = [
         f"{relative(path)}:{line} {text}"
         for owner, line, text in touches

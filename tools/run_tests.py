@@ -1,7 +1,8 @@
 """Runs the tests in parts, and ends with what passed, failed and was skipped, and why.
 
-python -m tools.run_tests test       # make test: the tests without the marker `more`
-python -m tools.run_tests more       # make test-more: those with it, and other environments
+python -m tools.run_tests test       # make test: the tests with neither of the next two markers
+python -m tools.run_tests more       # make test-more: those marked `more`, other environments
+python -m tools.run_tests long       # make test-long: those marked `long`
 python -m tools.run_tests clients    # one part
 
 A part that fails does not keep the next one from running. Exit code 1: a test failed, or a part ran
@@ -28,6 +29,7 @@ BY_FILE = ("-n", "2", "--dist", "loadfile")
 UNITS = ("--ignore", "tests/e2e", *BY_FILE)
 # Modules that share a stack run in one process, those with the most to do first.
 STACKS = ("tests/e2e", "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
+SHORT = "not more and not long"  # what `make test` runs
 SUPPORT = "tests/worker/test_engine_support.py"
 NEXT = (
     *(
@@ -72,8 +74,8 @@ class Result(NamedTuple):
 
 PARTS = {
     "test": (
-        Part("units", (*UNITS, "-m", "not more")),
-        Part("stacks", (*STACKS, "-m", "not more")),
+        Part("units", (*UNITS, "-m", SHORT)),
+        Part("stacks", (*STACKS, "-m", SHORT)),
     ),
     "more": (
         Part("more units", (*UNITS, "-m", "more")),
@@ -81,7 +83,11 @@ PARTS = {
         Part("next", NEXT, ".venv-1.7"),
         Part("clients", ("tests/clients",), ".venv-clients"),
         Part("seams", program=("python", "-m", "tools.seams"), has_report=False),
-        Part("debian", (*BY_FILE, "-m", "not more"), program=("tools/debian",)),
+        Part("debian", (*BY_FILE, "-m", SHORT), program=("tools/debian",)),
+    ),
+    "long": (
+        Part("long units", (*UNITS, "-m", "long")),
+        Part("long stacks", (*STACKS, "-m", "long")),
     ),
 }
 CHOICES = PARTS | {part.name: (part,) for parts in PARTS.values() for part in parts}

@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.client import Client
 from tests.e2e.conftest import AUTO_PARSERS
+from tests.e2e.forked import TRTLLM, ForkingStack
 from tests.e2e.test_described_plain import TALKED, build_request, write_files
 from tools.stack import HUGGINGFACE_FRONTEND, REPLAY_WORKER, Process, Stack
 
@@ -25,6 +26,7 @@ def start_worker(stack: Stack, command: str, kind: str, files: Mapping[str, str]
             *("--trtllm-processing", *parsers),
             model=files["--model"],
             name=name,
+            module=TRTLLM,
             wait=False,
             DYN_NAMESPACE=name,
             STANDIN_TRANSCRIPTS=files["--transcripts"],
@@ -38,7 +40,7 @@ def start_worker(stack: Stack, command: str, kind: str, files: Mapping[str, str]
 def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     folder = tmp_path_factory.mktemp("described")
     files = write_files(folder)
-    with Stack(folder / "stack") as stack:
+    with ForkingStack(folder / "stack") as stack:
         for command, kind in WORKERS:
             start_worker(stack, command, kind, files)
         frontend = stack.frontend(command=HUGGINGFACE_FRONTEND, wait=False)

@@ -16,9 +16,10 @@ from click.testing import CliRunner
 
 from tests.e2e.client import Client
 from tests.e2e.conftest import AUTO_PARSERS, BACKEDGE_MODEL
+from tests.e2e.forked import ForkingStack
 from tests.machine import needs, require
 from tests.support import TRANSCRIPTS
-from tools.stack import LOOPBACK, Process, Stack, fetch, free_port
+from tools.stack import LOOPBACK, Process, fetch, free_port
 
 pytestmark = needs("etcd", "nats-server")
 
@@ -45,7 +46,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 @pytest.fixture(scope="module")
 def frontend(servers: Servers) -> Iterator[Process]:
-    with Stack(
+    with ForkingStack(
         servers.folder / "stack",
         DYN_DISCOVERY_BACKEND="etcd",
         DYN_EVENT_PLANE="nats",

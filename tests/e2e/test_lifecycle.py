@@ -10,6 +10,7 @@ from pathlib import Path
 import openai
 
 from tests.e2e.client import Client
+from tests.e2e.forked import ForkingStack
 from tests.pairwise import WHOLE
 from tests.support import TRANSCRIPTS
 from tools.stack import MODEL_NAME, Process, Stack, fetch
@@ -55,7 +56,7 @@ def turn(stack: Stack, frontends: Sequence[Process]) -> None:
 
 
 def test_the_last_instance_takes_all_with_it(tmp_path: Path) -> None:
-    with Stack(tmp_path) as stack:
+    with ForkingStack(tmp_path) as stack:
         frontends = [
             stack.frontend("--tokenizer-backend", backend, wait=False) for backend in BACKENDS
         ]

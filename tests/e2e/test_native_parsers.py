@@ -64,7 +64,7 @@ def find_engine(worker: Process) -> int:
     lines = [
         line
         for line in children.stdout.splitlines()
-        if "EngineCore" in line or "spawn_main" in line
+        if any(name in line for name in ("EngineCore", "spawn_main", "forkserver"))
     ]
     return int(lines[-1].split()[0])
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-import subprocess
-import sys
+import signal
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -14,13 +14,13 @@ import pytest
 from backedge.offline.contracts import CapabilityError
 
 from examples.make_vision_model import make
+from tests.e2e.forked import Forked
 from tests.e2e.offline_batch import ALL, ENVIRONMENT, OPTIONS, Results, build_engine, generate
 from tests.offline.batches import message
 from tests.offline.guided_rows import CASES as GUIDED
 from tests.offline.stop_matrix import CASES
 from tests.offline.vision_rows import rows
 from tests.support import as_whole
-from tools.stack import ROOT
 
 Run: TypeAlias = Callable[[str], Results]
 ENGINES = ("hf", "vllm", "sglang")
@@ -41,16 +41,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     def run(backend: str) -> Results:
         folder = tmp_path_factory.mktemp(backend)
         log, output = folder / "log", folder / "results"
-        with log.open("wb") as stream:
-            status = subprocess.run(
-                [sys.executable, "-m", "tests.e2e.offline_batch", backend, output, model],
-                cwd=ROOT,
-                env={**os.environ, **ENVIRONMENT},
-                stdout=stream,
-                stderr=stream,
-                timeout=400,
-                check=False,
-            ).returncode
+        command = ("-m", "tests.e2e.offline_batch", backend, str(output), str(model))
+        process = Forked(command, log, {**os.environ, **ENVIRONMENT})
+        try:
+            status = process.wait(400)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         assert status == 0, log.read_text(errors="replace")[-4000:]
         return msgspec.json.decode(output.read_bytes(), type=Results)
 

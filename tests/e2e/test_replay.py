@@ -24,6 +24,7 @@ from tests.cli.replay.recordings import call, write
 from tests.e2e import test_requests
 from tests.e2e.client import Client, ask_transcripts, build_request, eventually
 from tests.e2e.conftest import AUTO_PARSERS
+from tests.e2e.forked import ForkingStack
 from tests.e2e.test_requests import requests_of_any_worker
 from tests.e2e.test_transcripts import (
     ALL,
@@ -86,7 +87,7 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayFleet]:
     asked = (
         *("--postprocess-record", f"{folder / 'asked'}:0", "--postprocess-record-on-request", "on"),
     )
-    with Stack(folder) as stack:
+    with Stack(folder) as stack, ForkingStack(folder / "forked", **stack.environment) as forked:
         stack.replay(*PARSERS, *asked, name=PROCESSED, wait=False)
         # In one namespace, a frontend would send each model's requests to all three workers.
         stack.replay("--plain", "--namespace", "plain", name=PLAIN, wait=False)
@@ -102,7 +103,7 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayFleet]:
         wrong = (*TUTORIAL_FLAGS, "--postprocess-record", str(folder / "traces"))
         stack.replay(*wrong, "--namespace", WRONG, name=WRONG, wait=False)
         frontend = stack.frontend(*PARSERS, *asked, command=HUGGINGFACE_FRONTEND, wait=False)
-        vllm = stack.frontend(*PARSERS, "--tokenizer-backend", "vllm", wait=False)
+        vllm = forked.frontend(*PARSERS, "--tokenizer-backend", "vllm", wait=False)
         for each in (frontend, vllm):
             for model in (PROCESSED, PLAIN, SLOW, CONTRACT):
                 stack.wait_for_model(each, model)

@@ -110,7 +110,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
             wait=False,
             DYN_NAMESPACE="processing",
         )
-        plain = stack.sglang(*ENGINE, name=PLAIN_MODEL, wait=False, DYN_NAMESPACE="plain")
+        plain = forked.sglang(*ENGINE, name=PLAIN_MODEL, wait=False, DYN_NAMESPACE="plain")
         forked.worker(
             *("--vllm-processing", *AUTO_PARSERS, *record[VLLM_MODEL]),
             name=VLLM_MODEL,
@@ -118,7 +118,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
             DYN_NAMESPACE="vllm",
         )
         # Started with our module, since SGLang is told to leave the plugin out.
-        pooled = stack.sglang(
+        pooled = forked.sglang(
             *("--sglang-processing", *PARSERS, *NATIVE),
             name=POOLED_MODEL,
             module="backedge.worker.sglang",
@@ -126,7 +126,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
             SGLANG_PLUGINS="another",
             DYN_NAMESPACE="pooled",
         )
-        frontend = stack.frontend(*AUTO_PARSERS, wait=False)
+        frontend = forked.frontend(*AUTO_PARSERS, wait=False)
         huggingface = stack.frontend(*VLLM_PARSERS, command=HUGGINGFACE_FRONTEND, wait=False)
         vllm = forked.frontend(*AUTO_PARSERS, "--tokenizer-backend", "vllm", wait=False)
         stock = stack.frontend(command=STOCK_FRONTEND, wait=False)

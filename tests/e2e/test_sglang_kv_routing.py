@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.client import Client
 from tests.e2e.conftest import DYNAMO_PARSERS, describe_kv_events
+from tests.e2e.forked import ForkingStack
 from tests.e2e.test_kv_routing import check_routing
 from tests.support import TRANSCRIPTS
 from tools.stack import (
@@ -36,9 +37,10 @@ def fleet(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[list[Process], dict[str, Process]]]:
     """Two workers, a frontend that routes by their events, and one of each kind."""
-    with Stack(tmp_path_factory.mktemp("sglang_routed")) as stack:
+    folder = tmp_path_factory.mktemp("sglang_routed")
+    with Stack(folder) as stack, ForkingStack(folder / "forked", **stack.environment) as forked:
         workers = [
-            stack.sglang(*ENGINE, "--kv-events-config", describe_kv_events(), wait=False)
+            forked.sglang(*ENGINE, "--kv-events-config", describe_kv_events(), wait=False)
             for _ in range(2)
         ]
         routes = ("--router-mode", "kv")

@@ -11,6 +11,7 @@ from tests.e2e import test_requests
 from tests.e2e.client import Client, ask_transcripts
 from tests.e2e.completion_cases import ask
 from tests.e2e.conftest import VLLM_PARSERS, describe_kv_events
+from tests.e2e.forked import ForkingStack
 from tests.e2e.test_requests import requests_of_any_worker
 from tests.e2e.test_sglang import as_sglang
 from tests.e2e.test_sglang_kv_routing import PAGE
@@ -29,9 +30,10 @@ pytestmark = pytest.mark.skipif(not GRPC_SERVER.is_dir(), reason="the gRPC serve
 @pytest.fixture(scope="module")
 def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     port = free_port()
-    with Stack(tmp_path_factory.mktemp("beside")) as stack:
+    folder = tmp_path_factory.mktemp("beside")
+    with Stack(folder) as stack, ForkingStack(folder / "forked", **stack.environment) as forked:
         events = ("--kv-events-config", describe_kv_events(), "--page-size", str(PAGE))
-        stack.grpc_sglang(port, *WAITS, *ROOM, *events)
+        forked.grpc_sglang(port, *WAITS, *ROOM, *events)
         address = f"grpc://127.0.0.1:{port}"
         stack.sidecar("--engine", address, "--sglang-processing", *VLLM_PARSERS)
         frontend = stack.frontend(
@@ -84,7 +86,7 @@ for name in requests_of_any_worker() if WHOLE else FEW:
 @pytest.fixture(scope="module")
 def patched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """The frontend of a patched worker, with an engine of its own."""
-    with Stack(tmp_path_factory.mktemp("patched")) as stack:
+    with ForkingStack(tmp_path_factory.mktemp("patched")) as stack:
         stack.sglang("--sglang-processing", *VLLM_PARSERS, *ROOM)
         frontend = stack.frontend(*VLLM_PARSERS, command=HUGGINGFACE_FRONTEND)
         stack.wait_for_model(frontend)

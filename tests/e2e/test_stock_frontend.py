@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.client import Client, eventually
 from tests.e2e.completion_cases import CASES, ask
 from tests.e2e.conftest import BACKEDGE_MODEL, Fleet
+from tests.e2e.forked import ForkingStack
 from tests.support import TINY_MODEL, TRANSCRIPTS
 from tools.stack import (
     CPU_ENVIRONMENT,
@@ -43,7 +44,7 @@ def ask_all(url: str) -> Answers:
 @pytest.fixture(scope="module")
 def by_vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
     """The answers of vLLM's own server, with the engine settings of our worker."""
-    with Stack(tmp_path_factory.mktemp("vllm")) as stack:
+    with ForkingStack(tmp_path_factory.mktemp("vllm")) as stack:
         port = free_port()
         own = ("--model", str(TINY_MODEL), "--served-model-name", MODEL_NAME)
         listen = ("--host", LOOPBACK, "--port", str(port))

@@ -24,6 +24,7 @@ from tests.e2e.conftest import (
     VLLM_PARSERS,
     Fleet,
 )
+from tests.e2e.forked import TRTLLM, ForkingStack
 from tests.e2e.test_requests import (  # noqa: F401 - the same tests, on this file's fleet
     STREAMED,
     test_choices_may_finish_at_different_times,
@@ -62,20 +63,24 @@ class TrtllmFleet(Fleet):
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrtllmFleet]:
-    with Stack(tmp_path_factory.mktemp("trtllm"), DYN_LOG="info") as stack:
+    folder = tmp_path_factory.mktemp("trtllm")
+    with (
+        Stack(folder, DYN_LOG="info") as stack,
+        ForkingStack(folder / "forked", **stack.environment) as forked,
+    ):
         worker = stack.trtllm(
             *("--trtllm-processing", *AUTO_PARSERS, *DYNAMO_PARSERS, *ENGINE),
             wait=False,
             DYN_NAMESPACE="processing",
         )
-        plain = stack.trtllm(
+        plain = forked.trtllm(
             *DYNAMO_PARSERS, *ENGINE, name=PLAIN_MODEL, wait=False, DYN_NAMESPACE="plain"
         )
         # Started with our module, since torch is told to load no entry points.
         native = stack.trtllm(
             *("--native-framework-processing", *NATIVE, *ENGINE),
             name=NATIVE_MODEL,
-            module="backedge.worker.trtllm",
+            module=TRTLLM,
             wait=False,
             TORCH_DEVICE_BACKEND_AUTOLOAD="0",
             DYN_NAMESPACE="native",
@@ -95,7 +100,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrtllmFleet]:
         for each in (frontend, routed, stock):
             for model in (BACKEDGE_MODEL, PLAIN_MODEL, NATIVE_MODEL):
                 stack.wait_for_model(each, model)
-        yield TrtllmFleet(stack, worker, plain, frontend, stock, stock, "trtllm", native, routed)
+        yield TrtllmFleet(forked, worker, plain, frontend, stock, stock, "trtllm", native, routed)
 
 
 ROWS = [
@@ -196,7 +201,7 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
 def test_a_worker_refuses_to_start(
     fleet: TrtllmFleet, flags: tuple[str, ...], message: str
 ) -> None:
-    worker = fleet.stack.trtllm("--trtllm-processing", *flags, wait=False)
+    worker = fleet.stack.trtllm("--trtllm-processing", *flags, module=TRTLLM, wait=False)
     assert worker.popen.wait(timeout=240) != 0
     assert message in re.sub(r"\s+", " ", worker.tail())
     fleet.stack.processes.remove(worker)

@@ -14,12 +14,13 @@ import pytest
 
 from tests.e2e.client import Client, ask_transcripts, eventually
 from tests.e2e.conftest import BACKEDGE_MODEL, FIGURES, VLLM_PARSERS
+from tests.e2e.forked import TRTLLM, ForkingStack
 from tests.e2e.test_errors import COUNT, LONG_REQUEST
 from tests.e2e.test_requests import STREAMED
 from tests.e2e.test_transcripts import check
 from tests.e2e.test_trtllm import ENGINE
 from tests.support import TRANSCRIPTS
-from tools.stack import HUGGINGFACE_FRONTEND, Process, Stack, metric
+from tools.stack import HUGGINGFACE_FRONTEND, Process, metric
 
 RUNNING, GENERATED = FIGURES["trtllm"]
 UNFORCED = tuple(
@@ -38,10 +39,11 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    with Stack(tmp_path_factory.mktemp("disaggregated")) as stack:
+    with ForkingStack(tmp_path_factory.mktemp("disaggregated")) as stack:
         prefill, decode = (
             stack.trtllm(
                 *("--disaggregation-mode", mode, "--trtllm-processing", *VLLM_PARSERS, *ENGINE),
+                module=TRTLLM,
                 wait=False,
             )
             for mode in ("prefill", "decode")

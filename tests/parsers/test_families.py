@@ -160,7 +160,7 @@ def leftovers() -> Iterator[Any]:
 NO_OWN_END = {"kimi_k3", "minimax_m3", "ling3"}
 
 
-@pytest.mark.parametrize(("family", "output"), leftovers())
+@pytest.mark.parametrize(("family", "output"), list(leftovers()))
 @pytest.mark.parametrize("behind", ["", "\n", " Done."])
 def test_an_end_that_is_doubled_is_not_shown(family: Family, output: str, behind: str) -> None:
     case = Case("", output + behind, Outcome(calls=(Call(*ONE_CALL[0]),)), prompt=family.prompt)
@@ -173,7 +173,7 @@ def test_an_end_that_is_doubled_is_not_shown(family: Family, output: str, behind
     assert (outcome.content or "").strip() == behind.strip()
 
 
-@pytest.mark.parametrize(("family", "output"), leftovers())
+@pytest.mark.parametrize(("family", "output"), list(leftovers()))
 def test_words_before_the_end_of_calls_leave_no_end(family: Family, output: str) -> None:
     """Nor is a second mention of the end taken for one."""
     end = END_MARKER.search(output)

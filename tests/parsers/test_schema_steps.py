@@ -243,7 +243,7 @@ parts = st.recursive(
         optional={"anyOf": st.lists(parts, max_size=3), "allOf": st.lists(parts, max_size=3)},
     )
 )
-@fuzz(30)
+@fuzz(10)
 def test_drawn_schemas(parameters: dict[str, Any]) -> None:
     # As from JSON: no part is the same object as another.
     check(json.loads(json.dumps(parameters)))
