@@ -33,8 +33,9 @@ from backedge.postprocess.messages import KEY, PostprocessedChunk, read
 from backedge.postprocess.settings import PostprocessSettings
 from backedge.tokenization.detokenizer import detokenizers
 from backedge.worker.backend import InlineBackend, PostprocessBackend
+from backedge.worker.engine_request import EngineRequestHandle
 from backedge.worker.pool import PoolSettings, PoolSupervisor
-from backedge.worker.request_stream import EngineRequestHandle, WorkerPostprocessor
+from backedge.worker.request_stream import WorkerPostprocessor
 from typing_extensions import override
 from vllm.tokenizers import get_tokenizer
 

@@ -20,7 +20,7 @@ _ANY_TEXT: JsonObject = {"type": "any_text"}
 def count_kept(format_: Format, discarded: Sequence[int], read: ReadTokens) -> tuple[int, str]:
     """Return how many tokens of a malformed call stay, and the text after these before the call.
 
-    The end of a thought and a message's header stand in front of a call, and are no part of its
+    The end of a thought and a message's header come before a call and are not part of its
     grammar. The text is not empty if the call begins within a token.
     discarded: the tokens from the end of the text on. read: returns their text.
     """

@@ -12,8 +12,10 @@ from ..base.json_types import JsonObject
 from .events import Event
 from .held_back import HeldText
 
-MalformedCalls = Literal["open", "repair", "regenerate"]
-"""What happens to malformed calls; docs/malformed-calls.md."""
+MalformedCalls = Literal["open", "repair"]
+"""What a parser makes of malformed calls; docs/malformed-calls.md."""
+WorkerMalformedCalls = Literal[MalformedCalls, "regenerate"]
+"""What a worker makes of them."""
 
 
 class ParserNames(msgspec.Struct, frozen=True):
@@ -54,7 +56,7 @@ class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     chat_template_kwargs: JsonObject = {}
     include_reasoning: bool = True
     history_tool_calls: int = 0
-    malformed_calls: MalformedCalls = "open"
+    malformed_calls: WorkerMalformedCalls = "open"
 
     @property
     def parses_tools(self) -> bool:

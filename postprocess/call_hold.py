@@ -32,7 +32,9 @@ from .delta_builder import DeltaBuilder
 from .messages import TokenLogprob
 
 CallFault = Literal[Malformation, "unfinished", "rejected", "undeclared_function", "schema"]
-"""Why a call is generated again; docs/metrics.md explains each."""
+"""Why a call is generated again; docs/malformed-calls.md explains each."""
+RegenerationOutcome = Literal["complete", "open"]
+"""What became of a malformed call: another attempt was right, or it stays open."""
 
 
 class FaultyCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -53,7 +55,7 @@ class CallHold:
     """Passes events on to `deltas` once they cannot be taken back by another attempt.
 
     kept: number of tokens that stay, whatever follows.
-    fault: of the call that is held; None if none was found. Then nothing leaves any more.
+    fault: of the call that is held, if one was found. Then nothing leaves any more.
     """
 
     def __init__(self, request: ParserRequest, deltas: DeltaBuilder) -> None:

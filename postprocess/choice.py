@@ -161,6 +161,7 @@ class Choice:
             if self.finished:
                 break
             self._take_token(chunk, position)
+            self._settle()
         if ends and not self.finished:
             self._end("", (), chunk)
         if stops:
@@ -228,6 +229,9 @@ class Choice:
                 self._finish("stop", stop.matched, cut=False, early=True)
         if self._annotates:
             self._annotate(chunk, position, None if hidden else token_id)
+
+    def _settle(self) -> None:
+        """Let leave what no other attempt at a call can take back."""
         if self.hold is not None and not self.finished:
             rejected, outside = self.fallback.rejected_calls, self.fallback.outside_calls
             self.hold.settle(self.tokens, rejected=rejected, outside=outside)

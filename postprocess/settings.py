@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from ..base.limits import PROCESS_MEMORY_MB
-from ..parsers.base import MalformedCalls
+from ..parsers.base import WorkerMalformedCalls
 
 OnError = Literal["degrade", "fail"]
 Latency = Literal["lowest", "balanced", "throughput"]
@@ -50,7 +50,7 @@ class PostprocessSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     on_error: OnError = "degrade"
-    malformed_calls: MalformedCalls = "open"
+    malformed_calls: WorkerMalformedCalls = "open"
     delays: MergeDelays = MERGE_DELAYS["balanced"]
     deadline_s: float = 2.0
     memory_mb: int = PROCESS_MEMORY_MB

@@ -188,6 +188,16 @@ class RequestRecorder(msgspec.Struct):
         self.times.append(now)
         self.chunks.append(chunk)
 
+    def take_back(self, tokens: int) -> None:
+        """Forget the last tokens: their call is generated again."""
+        while tokens > 0 and self.chunks and self.room >= 0:
+            chunk, at = self.chunks.pop(), self.times.pop()
+            left = max(0, len(chunk.token_ids) - tokens)
+            tokens -= len(chunk.token_ids)
+            if left:
+                self.chunks.append(chunk.cut(0, left))
+                self.times.append(at)
+
     def sent(self, deltas: list[ChoiceDelta], now: float) -> None:
         """Note deltas that are being sent."""
         if deltas and not self.dropped:

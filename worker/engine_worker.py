@@ -51,12 +51,13 @@ from .decoding import (
 )
 from .discovery import DiscoveryEntry
 from .egress import push_or_pull, take_sender
+from .engine_request import EngineRequestHandle
 from .flags import WorkerSettings
 from .metrics import WorkerMetrics
 from .pool import PoolSettings, PoolSupervisor
-from .regeneration import Attempt, Regenerator, stop_together
+from .regeneration import Attempt, Regeneration, Regenerator, stop_together
 from .request_check import check_engine_fields, check_params, refuse
-from .request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
+from .request_stream import WorkerPostprocessor, read_params
 from .stock_frontends import read_stock_params
 from .worker_card import build_worker_card, publish_worker_card
 
@@ -104,6 +105,18 @@ class LoadedModel(NamedTuple):
     tokenizer: object
     parsers: ParserFactory
     pool_arguments: JsonObject
+
+
+def call_generate(
+    generate: Generate[HandlerT],
+    handler: HandlerT,
+    more: tuple[object, ...],
+    options: dict[str, object],
+    request: JsonObject,
+    context: Context,
+) -> AsyncGenerator[JsonObject, None]:
+    """Call a handler's method. more, options: Dynamo's other arguments."""
+    return generate(handler, request, context, *more, **options)
 
 
 def choose_parsers(
@@ -283,14 +296,23 @@ class Worker(abc.ABC, Generic[HandlerT]):
         format_ = find_call_format(names, lambda: read_vocabulary(tokenizer).ids)
         if format_ is None:
             raise SetupError(
-                "--postprocess-malformed-calls regenerate needs a grammar of the model's calls; "
-                f"there is none for the parser {names.tool_call!r}. Use 'open' or 'repair'."
+                "--postprocess-malformed-calls regenerate needs a grammar of the model's calls, "
+                f"and the parser {names.tool_call!r} has none. Use 'open' or 'repair'."
             )
 
         def read(token_ids: Sequence[int]) -> str:
             return b"".join(map(detokenizers.token_bytes, token_ids)).decode("utf-8", "replace")
 
         return Regenerator(format_, read, self.metrics.count_regenerated)
+
+    def _begin_regeneration(
+        self, call: GenerateCall[HandlerT], token_ids: list[int]
+    ) -> Regeneration | None:
+        """Return what generates the malformed calls of a request again, if any does."""
+        if self._regenerator is None or call.is_stock:
+            return None
+        attempt = functools.partial(self._start_attempt, call)
+        return self._regenerator.begin(call.params, call.request, token_ids, attempt)
 
     def _start_attempt(
         self, call: GenerateCall[HandlerT], request: JsonObject, ending: str
@@ -397,9 +419,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
             response_sender: ResponseSender | None = None,
             **options: object,
         ) -> AsyncGenerator[JsonObject, None]:
-            def start(request: JsonObject, context: Context) -> AsyncGenerator[JsonObject, None]:
-                return generate(handler, request, context, *more, **options)
-
+            start = functools.partial(call_generate, generate, handler, more, options)
             if not self._discovery.serves and HEALTH_CHECK_KEY in request:
                 return push_or_pull(
                     refuse(PoolAbsentError("the pool or the engine is absent")), response_sender
@@ -419,10 +439,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
                 return push_or_pull(refuse(error), response_sender)
             prompt, is_stock = token_ids[: params.prompt_length], postprocessor is self._stock
             call = GenerateCall(start, handler, request, context, params, prompt, is_stock)
-            again = None
-            if self._regenerator is not None and not is_stock:
-                attempt = functools.partial(self._start_attempt, call)
-                again = self._regenerator.begin(params, request, token_ids, attempt)
+            again = self._begin_regeneration(call, token_ids)
             outputs, handle = self.run(call)
             return postprocessor.stream(
                 outputs, params, token_ids, handle, response_sender, context, again

@@ -26,7 +26,7 @@ from ..base.flags import (
 )
 from ..base.limits import PROCESS_MEMORY_MB
 from ..parsers.api import Engine
-from ..parsers.base import MalformedCalls, ParserNames
+from ..parsers.base import ParserNames, WorkerMalformedCalls
 from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format
 from ..parsers.response_template import DESCRIBED, describing_name
 from ..postprocess.settings import (
@@ -138,7 +138,7 @@ SHARED_FLAGS: tuple[Flag, ...] = (
     ),
     flag(
         "--postprocess-malformed-calls",
-        choices=get_args(MalformedCalls),
+        choices=get_args(WorkerMalformedCalls),
         default="open",
         help="If delimiters alone cannot make the arguments of a call JSON: 'open' sends "
         "them as written, in a call that no client executes; 'repair' guesses.",

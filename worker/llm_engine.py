@@ -30,6 +30,7 @@ from ..postprocess.postprocessor import starts_in_reasoning
 from ..tokenization.model_files import find_folder, load_tokenizer_json
 from ..tokenization.tokenizer_selection import parse_tokenizer_flags
 from .decoding import OtherTokenizer, choose_tokenizer
+from .engine_request import EngineRequestHandle
 from .engine_worker import (
     GenerateCall,
     LoadedModel,
@@ -46,7 +47,6 @@ from .flags import (
     read_parser_names,
     read_postprocessing,
 )
-from .request_stream import EngineRequestHandle
 from .stock_frontends import complete_names
 
 logger = get_logger(__name__)

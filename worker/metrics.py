@@ -6,6 +6,7 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import product
 from math import inf
 from typing import Literal, Protocol, get_args
 
@@ -25,7 +26,7 @@ from ..engines.dynamo.metrics import (
     gauge,
 )
 from ..parsers.events import MALFORMATIONS
-from ..postprocess.call_hold import CallFault
+from ..postprocess.call_hold import CallFault, RegenerationOutcome
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.delta_builder import CallOutcome
 from ..postprocess.messages import ChoiceDelta
@@ -33,7 +34,6 @@ from ..postprocess.stage_timing import Clock, Stage
 from ..recording.recording import Outcome
 from ..recording.writer import RecordingCounts
 from .pool import PoolSupervisor
-from .regeneration import RegenerationOutcome
 
 logger = get_logger(__name__)
 
@@ -191,7 +191,8 @@ class WorkerMetrics(Collector):
         again = "Malformed calls that were generated again, by what was wrong."
         labels = ["parser", "reason", "outcome"]
         regenerated = family("Counter", "calls_regenerated", again, labels)
-        for (fault, result), count in self._regenerated.copy().items():
+        for fault, result in product(get_args(CallFault), get_args(RegenerationOutcome)):
+            count = self._regenerated[fault, result]
             regenerated.add_metric([self.parsers_name, fault, result], count)
         thrown = "Tokens of malformed calls that were generated again."
         discarded = counter("discarded_tokens", thrown, self._discarded_tokens)

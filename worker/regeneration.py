@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,15 +20,11 @@ from ..base.limits import MAX_CALL_ATTEMPTS, MAX_DISCARDED_TOKENS, MAX_REQUEST_A
 from ..engines.dynamo.types import WorkerContext
 from ..guided.call_again import ReadTokens, build_call_grammar, count_kept
 from ..parsers.format import Format
-from ..postprocess.call_hold import CallFault, FaultyCall
+from ..postprocess.call_hold import CallFault, FaultyCall, RegenerationOutcome
 from ..postprocess.engine_output import engine_error
 from ..postprocess.messages import Chunk, PostprocessParams
+from .engine_request import EngineRequestHandle
 
-if TYPE_CHECKING:
-    from .request_stream import EngineRequestHandle
-
-RegenerationOutcome = Literal["complete", "open"]
-"""What became of a malformed call: another attempt was right, or it stays open."""
 CountRegenerated = Callable[[CallFault, RegenerationOutcome, int], None]
 """Counts a malformed call, and the tokens discarded for it."""
 
@@ -45,7 +41,7 @@ StartAttempt = Callable[[JsonObject, str], Attempt]
 
 
 class Regenerator(NamedTuple):
-    """What the attempts of all requests share.
+    """The parts that the attempts of all requests share.
 
     format: of the model's calls. read: returns the text of tokens. report: counts a malformed call.
     """
@@ -81,7 +77,7 @@ class Regeneration:
     """The malformed calls of one request: its history, and its attempts.
 
     sent: tokens that post-processing has given. unsent: what came after them.
-    fault: of the call that is to be generated again; None if there is none.
+    fault: of the call that is to be generated again, if there is one.
     changed: is set after each step of post-processing.
     is_answered: whether the engine has taken the last request.
     """
@@ -101,6 +97,7 @@ class Regeneration:
         self._resumed = len(token_ids) - params.prompt_length
         self._start = start
         self._attempts = 0
+        self._taken_back = 0  # tokens discarded by the last attempt
         self._requests = 0  # of the engine, after the first
         self._before: list[Chunk] = []  # what was unsent before the last attempt
         self._attempts_here = 0  # for the call after the last kept token
@@ -187,7 +184,7 @@ class Regeneration:
         self._attempts_here += 1
         self._discarded += discarded
         self._discarded_here += discarded
-        self.fault = fault
+        self.fault, self._taken_back = fault, discarded
         self._before, self.unsent = self.unsent, keep(self.unsent, stays)
         return True
 
@@ -201,7 +198,7 @@ class Regeneration:
         None: the model had ended its output itself.
         """
         self._count("open")
-        self.unsent = self._before
+        self.unsent, self._taken_back = self._before, 0
         self._attempts = MAX_REQUEST_ATTEMPTS
         has_ended = any(chunk.finish_reason is not None for chunk in self.unsent)
         return None if has_ended else self._go_on(None)
@@ -227,7 +224,12 @@ class Regeneration:
         self._requests += 1
         return self._start(request, f"-again{self._requests}")
 
-    def give_up(self) -> None:
+    def pop_discarded(self) -> int:
+        """Return how many tokens an attempt that the engine has taken discards, once."""
+        tokens, self._taken_back = self._taken_back, 0
+        return tokens
+
+    def end(self) -> None:
         """End the request: a call that was to be generated again is not."""
         if self._first_fault is not None:
             self._count("open")

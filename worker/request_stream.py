@@ -1,17 +1,15 @@
 """A request in the worker: takes engine outputs and sends post-processed chunks in time.
 
-The adapter of an engine implements `EngineRequestHandle`; the rest is the same for all engines,
-here and in `backend`.
+It is the same for all engines; their adapters implement `EngineRequestHandle`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from math import inf
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -30,6 +28,7 @@ from ..recording.recording import Outcome
 from .backend import NewRequest, PostprocessBackend, RequestStream
 from .chunk_writer import ChunkWriter, PostprocessedWriter
 from .egress import Egress, PullEgress, PushEgress, ReceiverGoneError
+from .engine_request import EngineRequestHandle
 from .metrics import WorkerMetrics
 from .regeneration import Regeneration
 from .token_rate import TokenRate
@@ -55,16 +54,6 @@ def read_params(request: JsonObject) -> PostprocessParams | None:
         # The frontend post-processes unchanged chunks, so the client loses nothing.
         logger.warning("request passes without post-processing: %s", error)
         return None
-
-
-class EngineRequestHandle(Protocol):
-    """Controls one running request of the engine."""
-
-    def abort(self, index: int) -> Coroutine[object, None, None]:
-        """Stop generating a choice."""
-
-    def set_stream_interval(self, index: int, tokens: int) -> None:
-        """From now on deliver a choice's tokens in groups of about `tokens`, if possible."""
 
 
 class WorkerPostprocessor:
@@ -111,13 +100,14 @@ class WorkerPostprocessor:
         again: generates the request's malformed calls again.
         """
         malformed_calls = self.backend.settings.malformed_calls
-        if again is None and malformed_calls == "regenerate":
-            malformed_calls = "open"
+        left_open = "open" if malformed_calls == "regenerate" else malformed_calls
+        # A recording has the final answer, which every reader reads alike.
+        recorded = replace(params, parser=replace(params.parser, malformed_calls=left_open))
         parser = replace(params.parser, malformed_calls=malformed_calls)
-        params = replace(params, parser=parser)
+        params = recorded if again is None else replace(params, parser=parser)
         recorder = None
         if self._recorder is not None:
-            recorder = self._recorder.start(params, token_ids, context)
+            recorder = self._recorder.start(recorded, token_ids, context)
         pump = RequestPump(self, params, token_ids, engine, recorder, again)
         return pump.pull(outputs) if sender is None else pump.push(outputs, sender)
 
@@ -238,6 +228,8 @@ class RequestPump:
                 pump.add_done_callback(_drained.discard)
             if self._stream is not None:
                 self._stream.close()
+            if self._again is not None:
+                self._again.end()
             self._metrics.end_request(self, self._outcome())
             if self._recorder is not None:
                 self._recorder.end(self._outcome(), describe_failure(self._failure))
@@ -347,6 +339,8 @@ class RequestPump:
             )
         if self._again is not None:
             chunk = self._again.take(chunk)
+            if self._recorder is not None:
+                self._recorder.take_back(self._again.pop_discarded())
         now = self._loop.time()
         tokens = len(chunk.token_ids)
         metrics.outputs += 1

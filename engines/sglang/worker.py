@@ -26,6 +26,7 @@ from ...postprocess.postprocessor import starts_in_reasoning
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ...worker import flags
 from ...worker.decoding import NativeDetokenizers, OtherTokenizer, Step, choose_tokenizer
+from ...worker.engine_request import EngineRequestHandle
 from ...worker.engine_support import EngineSupport, pick_fields
 from ...worker.engine_worker import (
     GenerateCall,
@@ -34,7 +35,6 @@ from ...worker.engine_worker import (
     name_parsers_in_rust,
 )
 from ...worker.patched_worker import PatchedWorker
-from ...worker.request_stream import EngineRequestHandle
 from ..dynamo.types import ModelRuntimeConfig
 from . import seams
 

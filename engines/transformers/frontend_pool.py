@@ -24,11 +24,12 @@ from ...frontend.response.worker_stream import find_output
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.passthrough import PassthroughParsers
 from ...postprocess.settings import MERGE_DELAYS, PostprocessSettings
+from ...worker.engine_request import EngineRequestHandle
 from ...worker.engine_worker import OwnTokenizer, build_described
 from ...worker.engine_worker import pool_parts as build_parts
 from ...worker.flags import WorkerSettings
 from ...worker.pool import PoolSettings, PoolSupervisor
-from ...worker.request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
+from ...worker.request_stream import WorkerPostprocessor, read_params
 from ..dynamo.metrics import Pool
 from ..dynamo.types import AnnotatedItem, Context, RoutedEngine
 

@@ -29,10 +29,10 @@ from ...tokenization.model_files import read_vocabulary_size
 from ...worker import flags
 from ...worker.decoding import OtherTokenizer, choose_tokenizer
 from ...worker.egress import send_all
+from ...worker.engine_request import EngineRequestHandle
 from ...worker.engine_support import EngineSupport
 from ...worker.engine_worker import GenerateCall, LoadedModel, choose_parsers
 from ...worker.patched_worker import PatchedWorker
-from ...worker.request_stream import EngineRequestHandle
 from . import seams
 
 if TYPE_CHECKING:

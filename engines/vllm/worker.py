@@ -22,10 +22,10 @@ from ...templates.auto_parsers import name_for_engine
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ...worker import flags
 from ...worker.decoding import NativeDetokenizers, OtherTokenizer, Step, choose_tokenizer
+from ...worker.engine_request import EngineRequestHandle
 from ...worker.engine_support import EngineSupport, pick_fields
 from ...worker.engine_worker import GenerateCall, LoadedModel, choose_parsers
 from ...worker.patched_worker import PatchedWorker
-from ...worker.request_stream import EngineRequestHandle
 from . import seams
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from ...base.json_types import JsonObject
 from ...engines.dynamo.types import Context
-from ...worker.request_stream import EngineRequestHandle
+from ...worker.engine_request import EngineRequestHandle
 
 
 class ReplayEngine:

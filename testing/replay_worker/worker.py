@@ -19,6 +19,7 @@ from ...parsers.parser_lookup import linear_parsers, uses_native
 from ...tokenization.detokenizer import read_vocabulary
 from ...worker.decoding import choose_tokenizer
 from ...worker.egress import push_or_pull
+from ...worker.engine_request import EngineRequestHandle
 from ...worker.engine_worker import (
     GenerateCall,
     LoadedModel,
@@ -27,7 +28,6 @@ from ...worker.engine_worker import (
     name_parsers_in_rust,
 )
 from ...worker.flags import WorkerSettings
-from ...worker.request_stream import EngineRequestHandle
 from ..transcripts import Prompts
 from .engine import ReplayEngine
 

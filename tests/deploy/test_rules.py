@@ -61,6 +61,16 @@ CASES: dict[str, tuple[Series, Series]] = {
         {f'backedge_parser_errors_total{{{POD},parser="hermes"}}': "0x20 1x100"},
         {f'backedge_parser_errors_total{{{POD},parser="hermes"}}': "7x120"},
     ),
+    "BackedgeCallsRegenerated": (
+        {
+            f'backedge_calls_regenerated_total{{{POD},parser="hermes",reason="schema"}}': "0+2x120",
+            f'backedge_tool_calls_total{{{POD},parser="hermes",outcome="complete"}}': "0+10x120",
+        },
+        {
+            f'backedge_calls_regenerated_total{{{POD},parser="hermes",reason="schema"}}': "0+1x120",
+            f'backedge_tool_calls_total{{{POD},parser="hermes",outcome="complete"}}': "0+50x120",
+        },
+    ),
     "BackedgeRequestsFail": (
         {
             f'backedge_requests_total{{{POD},outcome="failed"}}': "0+2x120",

@@ -18,7 +18,7 @@ from typing import Any
 
 from backedge.base.json_types import JsonObject
 from backedge.guided.call_policy import find_call_format
-from backedge.parsers.base import MalformedCalls, ParserRequest
+from backedge.parsers.base import ParserRequest, WorkerMalformedCalls
 from backedge.parsers.events import ToolCallStarted
 from backedge.postprocess.call_hold import CallFault
 from backedge.postprocess.delta_builder import aggregate_deltas
@@ -32,8 +32,9 @@ from backedge.postprocess.messages import (
 from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
 from backedge.tokenization.detokenizer import detokenizers, read_vocabulary
 from backedge.worker.backend import InlineBackend
+from backedge.worker.engine_request import EngineRequestHandle
 from backedge.worker.regeneration import Attempt, RegenerationOutcome, Regenerator
-from backedge.worker.request_stream import EngineRequestHandle, WorkerPostprocessor
+from backedge.worker.request_stream import WorkerPostprocessor
 from typing_extensions import override
 
 from benchmarks.samples.tokenizers import encode
@@ -103,7 +104,7 @@ class Model:
     def read(self, token_ids: Sequence[int]) -> str:
         return b"".join(map(self.detokenizers.token_bytes, token_ids)).decode("utf-8", "replace")
 
-    def ask(self, slip: Slip, mode: MalformedCalls, *, stream: bool = False) -> ChoiceDelta:
+    def ask(self, slip: Slip, mode: WorkerMalformedCalls, *, stream: bool = False) -> ChoiceDelta:
         """Return the sum of all deltas of the answer."""
         params = PostprocessParams(
             response_id="r",
@@ -177,7 +178,7 @@ def sample(family: Family, every: int) -> Iterable[Slip]:
     return itertools.islice(slips(family), 0, None, every)
 
 
-def count(family: Family, mode: MalformedCalls, every: int) -> Counter[Got]:
+def count(family: Family, mode: WorkerMalformedCalls, every: int) -> Counter[Got]:
     """Count what a client gets of a family's slips."""
     return Counter(
         classify(Model(family).ask(slip, mode), slip) for slip in sample(family, every)
@@ -186,9 +187,9 @@ def count(family: Family, mode: MalformedCalls, every: int) -> Counter[Got]:
 
 def main() -> None:
     """Print the table."""
-    totals: dict[MalformedCalls, Counter[Got]] = {"open": Counter(), "regenerate": Counter()}
+    totals: dict[WorkerMalformedCalls, Counter[Got]] = {"open": Counter(), "regenerate": Counter()}
     print(f"{'':18}" + "".join(f"{mode:>50}" for mode in totals))  # noqa: T201 - the table
-    print(f"{'format':18}" + "".join(f"{got:>10}" for _ in totals for got in Got))  # noqa: T201
+    print(f"{'format':18}" + "".join(f"{got:>10}" for _ in totals for got in Got))  # noqa: T201 - as above
     for family in [*WRITERS, None]:
         if family is not None:
             counts = {mode: count(family, mode, 4) for mode in totals}

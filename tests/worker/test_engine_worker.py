@@ -26,6 +26,7 @@ from backedge.tokenization import read_tokenizer_config
 from backedge.tokenization.tokenizer_selection import KEY as TOKENIZER_KEY
 from backedge.tokenization.tokenizer_selection import TokenizerSelection
 from backedge.worker import flags
+from backedge.worker.engine_request import EngineRequestHandle
 from backedge.worker.engine_worker import (
     GenerateCall,
     LoadedModel,
@@ -33,7 +34,6 @@ from backedge.worker.engine_worker import (
     pool_parts,
 )
 from backedge.worker.patched_worker import PatchedWorker
-from backedge.worker.request_stream import EngineRequestHandle
 from dynamo.llm import ModelRuntimeConfig
 from dynamo.llm.exceptions import InvalidArgument
 
