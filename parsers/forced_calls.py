@@ -192,7 +192,7 @@ class _NamedCall:
 
     def _show(self, text: str) -> None:
         self._state = self._show
-        self._calls.events.append(Content(text))
+        self._calls.emit(Content(text))
 
     def finish(self, *, cut: bool) -> list[Event]:
         """Return the events of held-back text; arguments that have not ended stay open."""
@@ -200,9 +200,9 @@ class _NamedCall:
             return self._array.finish(cut=cut)
         if not self._calls.open:
             if self._held and not (cut and self._held.lstrip()):
-                self._calls.events.append(Content(self._held))
+                self._calls.emit(Content(self._held))
             elif self._held:
-                self._calls.events.append(ToolCallCut(None, self._held))
+                self._calls.emit(ToolCallCut(None, self._held))
         elif self._arguments.status is not Status.DONE:
-            self._calls.events.append(ToolCallCut(self._calls.index, self._held))
+            self._calls.emit(ToolCallCut(self._calls.index, self._held))
         return join(self._calls.take())

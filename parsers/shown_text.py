@@ -114,7 +114,7 @@ class ShownText:
         self.state = State.CONTENT
         self.plain: type[Reasoning | Content] | None = None
         self.guess: Guess | None = None
-        self.messages = Messages(separator)
+        self._messages = Messages(separator)
         self._space = ""
         self._after_call = False
         self._has_own_end = False  # the call has ended by its own syntax, not by a marker
@@ -152,13 +152,13 @@ class ShownText:
         self._show_section()
         self.state = state
         self.guess = None
-        waits = self.messages.due is not None or self._after_call or self._space
+        waits = self._messages.due is not None or self._after_call or self._space
         self.plain = None if waits else PLAIN_EVENTS.get(state)
 
     def show(self, text: str) -> None:
         """Add text for the client, with the white space that was held back in front of it."""
-        if self.messages.due is not None:
-            text = self.messages.separate() + text
+        if self._messages.due is not None:
+            text = self._messages.separate() + text
         if self._space:
             text = self._space + text
             self._space = ""
@@ -171,7 +171,7 @@ class ShownText:
             self._after_call = False
         self.plain = PLAIN_EVENTS.get(self.state)
         kind = Reasoning if self.state is State.REASONING else Content
-        self.calls.events.append(kind(text))
+        self.calls.emit(kind(text))
 
     def read_closely(self) -> None:
         """Have all text read closely, until the next state."""
@@ -189,6 +189,10 @@ class ShownText:
         """Return the state of the text that calls have interrupted, where text goes on."""
         self._after_call, self._has_own_end = True, False
         return self.state
+
+    def begin_message(self, target: State | Jump) -> None:
+        """Begin what a header leads to."""
+        self._messages.begin(target)
 
     # Calls.
 
@@ -416,7 +420,7 @@ class ShownText:
         guess = self.guess
         if guess is not None and guess.words:
             if guess.is_message:
-                self.messages.reject_call(self.state)
+                self._messages.reject_call(self.state)
             self.show(guess.shown_opening + "".join(guess.pieces[: guess.words_end]))
             guess.drop_shown()
 
@@ -430,7 +434,7 @@ class ShownText:
         if (guess := self.guess) is not None:
             opening, again = guess.shown_opening, "".join(guess.pieces)
             if guess.is_message:
-                self.messages.reject_call(self.state)
+                self._messages.reject_call(self.state)
         self.guess = None
         self._read_again_budget -= len(again)
         if self._read_again_budget < 0:
@@ -457,12 +461,12 @@ class ShownText:
             self._show_section()
             held = guess.text + held
             if held.strip(BETWEEN_CALLS):
-                self.calls.events.append(ToolCallCut(None, held))
+                self.calls.emit(ToolCallCut(None, held))
         elif self.calls.open or held:
-            self.calls.events.append(ToolCallCut(self.calls.index, held))
+            self.calls.emit(ToolCallCut(self.calls.index, held))
 
     def finish(self) -> None:
         """End the output: show white space that is all of it."""
         if self._space and self.calls.index < 0:
             self._after_call = False
-            self.calls.events.append(Content(self._space))
+            self.calls.emit(Content(self._space))

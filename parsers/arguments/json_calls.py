@@ -127,7 +127,7 @@ class JsonCallGrammar(OuterGrammar):
         self._lack_brace(is_value_open=is_value_open)
         if self._state not in (self._start, self._between) and not self._begun:
             self._begin_call()
-            if self._begun and self._calls.functions.required(self._calls.name):
+            if self._begun and self._calls.required:
                 self._calls.malformed("missing_parameter")
 
     def _start(self, text: str, position: int) -> int:
@@ -404,7 +404,7 @@ class JsonCallGrammar(OuterGrammar):
         if not self._begun:
             self._begin_call()
             calls = self._calls
-            if self._has_dropped and self._begun and calls.functions.required(calls.name):
+            if self._has_dropped and self._begun and calls.required:
                 calls.malformed("invalid_key")
         self._calls.end()
 
