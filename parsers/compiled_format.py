@@ -101,14 +101,6 @@ class CompiledFormat:
         for scanner in self.scanners.values():
             scanner.compile()
 
-    def find_exits(self, state: State) -> dict[str, State | Jump]:
-        """Return the markers that lead out of `state`, with their targets."""
-        return {
-            marker: target_state(target)
-            for marker, target in self.markers.get(state, {}).items()
-            if target_state(target) is not state
-        }
-
     def find_call_ends(self, state: State) -> dict[str, State | Jump]:
         """Return the markers that end a call, or all calls, in `state`, with their targets."""
         ends = {

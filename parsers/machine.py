@@ -155,11 +155,6 @@ class LinearParser(StreamParser, Reader):
 
     @property
     @override
-    def text_state(self) -> State:
-        return self._shown.state
-
-    @property
-    @override
     def token_aligned(self) -> bool:
         return bool(self._table.ids or self._table.parts)
 
