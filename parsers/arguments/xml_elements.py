@@ -9,9 +9,8 @@ from typing_extensions import override
 
 from ...base.limits import MAX_HELD_VALUE, MAX_TAG
 from ..schema import ValueSchema
-from .incremental_grammar import IncrementalGrammar, Status, partial_length, skip_space
+from .incremental_grammar import IncrementalGrammar, Status, partial_length
 from .json_text import escape_json
-from .ledger import Slip
 from .schema_value import UNDECLARED, SchemaValue
 from .text_value import text_to_json
 from .tool_calls import ToolCallEmitter
@@ -31,7 +30,7 @@ _SPACE = " \t\r\n"
 class _Element:
     """An open element, or the object of all parameters.
 
-    end: its end tag. schema: the declared one.
+    schema: the declared one.
     closer: the bracket that closes it if it is an object or list; "" if unknown, or if it
         contains text.
     text: its text while held back; None if its value streams.
@@ -39,7 +38,6 @@ class _Element:
     """
 
     tag: str
-    end: str
     schema: ValueSchema
     value: SchemaValue | None = None
     closer: str = ""
@@ -75,8 +73,7 @@ class XmlElements(IncrementalGrammar):
     object, or a list of `item` elements. A repeated member is also a list if it contains text and
     the schema allows a list.
 
-    tag_prefix: precedes every tag, never empty. The end tag of the innermost element is also
-        recognized without it, where another tag comes directly after it.
+    tag_prefix: precedes every tag, never empty.
 
     Holds back a tag of at most `MAX_TAG` characters after its prefix, as much white space, what
     `SchemaValue` holds back, and the text of members that may repeat: at most `MAX_HELD_VALUE` and
@@ -91,7 +88,6 @@ class XmlElements(IncrementalGrammar):
         self._open: list[_Element] = []
         self._space = ""
         self._waiting = 0  # characters of the innermost element's `text`
-        self._unopened = 0  # characters of an end tag without an element
         self._state = self._read
 
     @property
@@ -118,22 +114,19 @@ class XmlElements(IncrementalGrammar):
     @override
     def take_run(self, text: str) -> bool:
         value = self._open[-1].value if self._open else None
-        if value is None or self._tag_prefix[0] in text or "<" in text:
+        if value is None or self._tag_prefix[0] in text:
             return False
         value.feed(text)
         return True
 
     @override
     def take_unexpected(self, char: str) -> None:
-        if self._unopened and self._innermost.closer:
-            self._calls.ledger.note(Slip.MARK)  # an end tag, doubled
-            self._unopened -= 1
-            self._state = self._drop
-        else:
-            self._text(char)
+        self._text(char)
 
     @override
     def close(self) -> None:
+        if self._open:
+            self._calls.malformed("swallowed_markup")  # the end of an element is missing
         while self._open:
             self._end()
         self._flush(self._root)
@@ -142,7 +135,7 @@ class XmlElements(IncrementalGrammar):
     @property
     def _root(self) -> _Element:
         if self._object is None:
-            self._object = _Element("", "", self._calls.schema.root, closer="}")
+            self._object = _Element("", self._calls.schema.root, closer="}")
         return self._object
 
     @property
@@ -151,44 +144,14 @@ class XmlElements(IncrementalGrammar):
 
     def _read(self, text: str, position: int) -> int:
         """Read text up to the next tag, or the tag at `position`."""
-        tag_prefix = self._tag_prefix
-        end = self._open[-1].end if self._open else tag_prefix
-        if tag_prefix[0] not in text and end[0] not in text:
-            self._text(text[position:] if position else text)
-            return len(text)
-        starts = [start for mark in (tag_prefix, end) if (start := text.find(mark, position)) >= 0]
-        if not starts:
-            held = 0
-            if not self._final:
-                held = max(
-                    partial_length(text, tag_prefix, position), partial_length(text, end, position)
-                )
-            self._text(text[position : len(text) - held])
-            return len(text) - held
-        if (start := min(starts)) > position:
-            self._text(text[position:start])
-            return start
-        if text.startswith(tag_prefix, position):
+        prefix = self._tag_prefix
+        start = text.find(prefix, position)
+        if start == position:
             return self._tag(text, position)
-        return self._bare_end(text, position)
-
-    def _bare_end(self, text: str, position: int) -> int:
-        """Read the innermost element's end tag without its prefix.
-
-        It is text, unless a tag comes directly after it that is not the element's own end.
-        """
-        tag_prefix, end = self._tag_prefix, self._open[-1].end
-        after = position + len(end)
-        tag = skip_space(text, after)
-        behind = text[tag : tag + len(tag_prefix + end)]
-        may_be_own = (tag_prefix + end).startswith(behind)
-        if not self._final and tag - after <= MAX_TAG and may_be_own and behind != tag_prefix + end:
-            return position
-        if behind.startswith(tag_prefix) and not may_be_own:
-            self._end()
-        else:
-            self._text(text[position:after])
-        return after
+        if start < 0:
+            start = len(text) - (0 if self._final else partial_length(text, prefix, position))
+        self._text(text[position:start])
+        return start
 
     def _tag(self, text: str, position: int) -> int:
         """Read the tag whose prefix is at `position`."""
@@ -205,7 +168,6 @@ class XmlElements(IncrementalGrammar):
         elif slash and innermost.schema.has_property(slash + tag) and not innermost.is_text:
             self._begin(slash + tag)
         elif slash or tag == "/":
-            self._unopened = match.end() - position
             self.status = Status.UNEXPECTED  # the end of the call, or of no open element
             return position
         else:
@@ -213,23 +175,10 @@ class XmlElements(IncrementalGrammar):
         return match.end()
 
     def _no_tag(self, text: str, position: int) -> int:
-        """Read a prefix without a tag, which may be incomplete, or doubled."""
-        start = position + len(self._tag_prefix)
-        if text.startswith(self._tag_prefix, start):
-            self._calls.ledger.note(Slip.MARK)
-            return start
-        may_be_prefix = self._tag_prefix.startswith(text[start:])
-        if self._final or not (may_be_prefix or _may_be_tag(text, start)):
+        """Read a prefix without a tag, which may be incomplete."""
+        if self._final or not _may_be_tag(text, position + len(self._tag_prefix)):
             self.status = Status.UNEXPECTED
         return position
-
-    def _drop(self, text: str, position: int) -> int:
-        """Drop an end tag without an element."""
-        end = min(len(text), position + self._unopened)
-        self._unopened -= end - position
-        if not self._unopened:
-            self._state = self._read
-        return end
 
     def _text(self, text: str) -> None:
         """Take text of the innermost element; between elements it leaves the call open."""
@@ -264,9 +213,6 @@ class XmlElements(IncrementalGrammar):
         self._space = ""
         parent = self._innermost
         if not parent.closer:
-            if parent.tag == tag != ITEM and _is_plain(parent.schema) and not parent.is_text:
-                self._calls.ledger.note(Slip.MARK)  # the tag is doubled
-                return
             self._begin_members(parent, tag)
         schema = parent.schema.member(tag)
         repeated = parent.repeated
@@ -274,7 +220,7 @@ class XmlElements(IncrementalGrammar):
             self._flush(parent)
             self._write_key(parent, tag)
         waits = parent.closer == "}" and (not schema.declared or "array" in schema.kinds)
-        self._open.append(_Element(tag, f"</{tag}>", schema, text=[] if waits else None))
+        self._open.append(_Element(tag, schema, text=[] if waits else None))
         self._waiting = 0
 
     def _begin_members(self, element: _Element, tag: str) -> None:
