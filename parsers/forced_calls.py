@@ -34,7 +34,6 @@ REQUIRED = compile_format(
             State.START: {"[": ReuseSuffix(State.JSON_CALLS)},
             State.JSON_CALLS: {COMPLETE: State.CONTENT},
         },
-        guided=True,
         source="vllm 0.31 entrypoints/openai: the schema of tool_choice required",
     ),
     {},

@@ -232,7 +232,6 @@ class Format:
     namespace: ends each namespace that the models write in front of a declared name.
     keys: the keys of the objects in JSON_CALLS and CALL_LIST.
     declared_only: calls without a preceding marker count only if their function is declared.
-    guided: a grammar makes the model write nothing but calls, so a list with anything else is text.
     quotes: additional marks around strings in ARGUMENTS.
     tag_prefix: text before each tag of ELEMENTS.
     strip: white space around a VALUE that is not part of it (`SchemaValue`).
@@ -269,7 +268,6 @@ class Format:
     namespace: str = ""
     keys: CallKeys = field(default_factory=CallKeys)
     declared_only: bool = False
-    guided: bool = False
     quotes: tuple[str, ...] = ()
     tag_prefix: str = ""
     strip: str | None = "\n"

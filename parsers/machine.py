@@ -133,7 +133,6 @@ class LinearParser(StreamParser, Reader):
             self._shown,
             reject=self._reject,
             complete=self._complete,
-            skips=not table.grammar.guided,
         )
         self._state: State
         self._plain_tokens = 0  # of reasoning, which the lexer has not counted

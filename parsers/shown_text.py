@@ -319,8 +319,6 @@ class ShownText:
         """Begin an item of a list, which may be a call."""
         if self.guess is None or self.guess.before != self.calls.index:
             self.open_guess("")
-        if self.guess is not None:
-            self.guess.begin_item()
 
     @property
     def in_call(self) -> bool:
@@ -338,36 +336,20 @@ class ShownText:
         first, *rest = guess.pieces[guess.call :]
         if marker and rest and rest[-1] == marker:
             rest.pop()
-        return self._take_back(guess, guess.call, first, "".join(rest))
-
-    def reject_item(self) -> str | None:
-        """Reject an item of a list: return its text, to be read again; None as above."""
-        if self.guess is None:
-            self.begin_item()
-        guess = self.guess
-        if guess is None:
-            return None
-        start = len(guess.pieces) if guess.item is None else guess.item
-        return self._take_back(guess, start, "", "".join(guess.pieces[start:]))
-
-    def _take_back(self, guess: Guess, start: int, words: str, again: str) -> str | None:
-        """Replace the pieces from `start` on; None if too much waits, or is read again."""
-        pieces = guess.take_back(start)
-        if len(again) > self._read_again_budget or not self.keep_other(words):
+        again = "".join(rest)
+        pieces = guess.take_back(guess.call)
+        if len(again) > self._read_again_budget or not self._keep_words(guess, first):
             guess.put_back(pieces)
             return None
         self._read_again_budget -= len(again)
-        guess.end_item()
+        guess.end_call()
         return again
 
-    def keep_other(self, text: str) -> bool:
-        """Take text of what is no call: words, which a call has to follow, unless one precedes.
+    def _keep_words(self, guess: Guess, text: str) -> bool:
+        """Take the marker of what is no call: words, which a call has to follow, or precedes.
 
         Return False if they are too many.
         """
-        guess = self.guess
-        if guess is None or not text:
-            return True
         if not guess.opening and self.calls.index >= 0:
             if not guess.shows:
                 guess.drop_front(BETWEEN_CALLS)
