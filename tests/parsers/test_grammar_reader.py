@@ -1,4 +1,4 @@
-"""A grammar reads up to a marker; what is no call in a list is skipped, if nothing guides it."""
+"""A grammar reads up to a marker; from what is no call in a list on, the list is text."""
 
 from __future__ import annotations
 
