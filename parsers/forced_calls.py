@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from typing_extensions import override
 
@@ -55,18 +54,6 @@ _QUOTE = re.compile('"')
 _OPENING_QUOTE = re.compile(r'(?<![^\s\[{,:])"')
 
 
-class _CallReader(Protocol):
-    @property
-    def held(self) -> list[HeldText]: ...
-
-    @property
-    def in_string(self) -> bool: ...
-
-    def feed(self, text: str) -> list[Event]: ...
-
-    def finish(self, *, cut: bool) -> list[Event]: ...
-
-
 class ForcedCallParser(ParserWrapper):
     """Reads the content of `inner` as JSON calls; content of another form is unchanged.
 
@@ -78,7 +65,7 @@ class ForcedCallParser(ParserWrapper):
 
     def __init__(self, inner: StreamParser, name: str | None, *, guesses: bool = False) -> None:
         super().__init__(inner)
-        self._calls: _CallReader = (
+        self._calls: LinearParser | _NamedCall = (
             LinearParser(REQUIRED, {}, guesses=guesses)
             if name is None
             else _NamedCall(name, guesses=guesses)
