@@ -80,6 +80,7 @@ class _Element:
         self._calls = calls
         self._parent = parent
         self._has_members = False
+        self.closer = "" if parent is not None else "}"
         self.repeated: _Repeated | None = None
         may_repeat = not schema.declared or "array" in schema.kinds
         waits = parent is not None and parent.closer == "}" and may_repeat
@@ -89,7 +90,6 @@ class _Element:
         self.tag = tag
         self.schema = schema
         self.value: SchemaValue | None = None
-        self.closer = "" if parent is not None else "}"
 
     @property
     def is_text(self) -> bool:
