@@ -9,8 +9,9 @@ from typing_extensions import override
 
 from ...base.limits import MAX_HELD_VALUE, MAX_TAG
 from ..schema import ValueSchema
-from .incremental_grammar import IncrementalGrammar, Status, partial_length
+from .incremental_grammar import IncrementalGrammar, Status, partial_length, skip_space
 from .json_text import WriteJson, escape_json
+from .ledger import Slip
 from .schema_value import UNDECLARED, SchemaValue
 from .text_value import text_to_json
 from .tool_calls import ToolCallEmitter
@@ -68,7 +69,7 @@ class _Repeated:
 class _Element:
     """An open element, or the object of all parameters, which has no parent.
 
-    schema: the declared one. value: reads its text, once that streams.
+    end_tag: without the prefix. schema: the declared one. value: reads its text, once that streams.
     repeated: the last member, which may be repeated.
     closer: the bracket that closes it if it is an object or list; "" if unknown, or if it
         contains text.
@@ -88,6 +89,7 @@ class _Element:
         self._text: list[str] | None = [] if waits else None
         self._length = 0  # of `_text`, in characters
         self.tag = tag
+        self.end_tag = f"</{tag}>"
         self.schema = schema
         self.value: SchemaValue | None = None
 
@@ -186,7 +188,8 @@ class XmlElements(IncrementalGrammar):
     object, or a list of `item` elements. A repeated member is also a list if it contains text and
     the schema allows a list.
 
-    tag_prefix: precedes every tag, never empty.
+    tag_prefix: precedes every tag, never empty. The end tag of the innermost element is also
+        recognized without it, where another tag comes directly after it.
 
     Holds back a tag of at most `MAX_TAG` characters after its prefix, as much white space, what
     `SchemaValue` holds back, and the text of members that may repeat: at most `MAX_HELD_VALUE` and
@@ -200,6 +203,7 @@ class XmlElements(IncrementalGrammar):
         self._object: _Element | None = None
         self._open: list[_Element] = []
         self._space = ""
+        self._unopened = 0  # characters of an end tag without an element
         self._state = self._read
 
     @property
@@ -221,19 +225,22 @@ class XmlElements(IncrementalGrammar):
     @override
     def take_run(self, text: str) -> bool:
         value = self._open[-1].value if self._open else None
-        if value is None or self._tag_prefix[0] in text:
+        if value is None or self._tag_prefix[0] in text or "<" in text:
             return False
         value.feed(text)
         return True
 
     @override
     def take_unexpected(self, char: str) -> None:
-        self._text(char)
+        if self._unopened and self._innermost.closer:
+            self._calls.ledger.note(Slip.MARK)  # an end tag, doubled
+            self._unopened -= 1
+            self._state = self._drop
+        else:
+            self._text(char)
 
     @override
     def close(self) -> None:
-        if self._open:
-            self._calls.malformed("swallowed_markup")  # the end of an element is missing
         while self._open:
             self._end()
         self._root.end_member()
@@ -252,13 +259,35 @@ class XmlElements(IncrementalGrammar):
     def _read(self, text: str, position: int) -> int:
         """Read text up to the next tag, or the tag at `position`."""
         prefix = self._tag_prefix
-        start = text.find(prefix, position)
-        if start == position:
-            return self._tag(text, position)
-        if start < 0:
-            start = len(text) - (0 if self._final else partial_length(text, prefix, position))
-        self._text(text[position:start])
-        return start
+        marks = (prefix, self._open[-1].end_tag) if self._open else (prefix,)
+        starts = [start for mark in marks if (start := text.find(mark, position)) >= 0]
+        if not starts:
+            lengths = [0 if self._final else partial_length(text, mark, position) for mark in marks]
+            self._text(text[position : len(text) - max(lengths)])
+            return len(text) - max(lengths)
+        if (start := min(starts)) > position:
+            self._text(text[position:start])
+            return start
+        is_tag = text.startswith(prefix, position)
+        return self._tag(text, position) if is_tag else self._bare_end(text, position)
+
+    def _bare_end(self, text: str, position: int) -> int:
+        """Read the innermost element's end tag without its prefix.
+
+        It is text, unless a tag comes directly after it that is not the element's own end.
+        """
+        tag_prefix, end = self._tag_prefix, self._open[-1].end_tag
+        after = position + len(end)
+        tag = skip_space(text, after)
+        behind = text[tag : tag + len(tag_prefix + end)]
+        may_be_own = (tag_prefix + end).startswith(behind)
+        if not self._final and tag - after <= MAX_TAG and may_be_own and behind != tag_prefix + end:
+            return position
+        if behind.startswith(tag_prefix) and not may_be_own:
+            self._end()
+        else:
+            self._text(text[position:after])
+        return after
 
     def _tag(self, text: str, position: int) -> int:
         """Read the tag whose prefix is at `position`."""
@@ -275,6 +304,7 @@ class XmlElements(IncrementalGrammar):
         elif slash and innermost.schema.has_property(slash + tag) and not innermost.is_text:
             self._begin(slash + tag)
         elif slash or tag == "/":
+            self._unopened = match.end() - position
             self.status = Status.UNEXPECTED  # the end of the call, or of no open element
             return position
         else:
@@ -282,10 +312,23 @@ class XmlElements(IncrementalGrammar):
         return match.end()
 
     def _no_tag(self, text: str, position: int) -> int:
-        """Read a prefix without a tag, which may be incomplete."""
-        if self._final or not _may_be_tag(text, position + len(self._tag_prefix)):
+        """Read a prefix without a tag, which may be incomplete, or doubled."""
+        start = position + len(self._tag_prefix)
+        if text.startswith(self._tag_prefix, start):
+            self._calls.ledger.note(Slip.MARK)
+            return start
+        may_be_prefix = self._tag_prefix.startswith(text[start:])
+        if self._final or not (may_be_prefix or _may_be_tag(text, start)):
             self.status = Status.UNEXPECTED
         return position
+
+    def _drop(self, text: str, position: int) -> int:
+        """Drop an end tag without an element."""
+        end = min(len(text), position + self._unopened)
+        self._unopened -= end - position
+        if not self._unopened:
+            self._state = self._read
+        return end
 
     def _text(self, text: str) -> None:
         """Take text of the innermost element; between elements it leaves the call open."""
@@ -308,6 +351,9 @@ class XmlElements(IncrementalGrammar):
         self._space = ""
         parent = self._innermost
         if not parent.closer:
+            if parent.tag == tag != ITEM and _is_plain(parent.schema) and not parent.is_text:
+                self._calls.ledger.note(Slip.MARK)  # the tag is doubled
+                return
             parent.begin_members(tag, is_parameter=self._root.schema.has_property(tag))
         self._open.append(parent.begin_member(tag))
 

@@ -136,21 +136,17 @@ def write_m3(body: str) -> str:
     [
         ("^<body><body>hi</body>^</body>", {"body": "<body>hi</body>"}),
         ("^<body>a</body> b</body>\n^</body>", {"body": "a</body> b</body>\n"}),
+        ("^<body>hi</body>", {"body": "hi"}),
+        ("^<body>hi</body>\n^<n>5^</n>", {"body": "hi", "n": 5}),
         (f"^<{'k' * 512}>v^</{'k' * 512}>", {"k" * 512: "v"}),
     ],
 )
-def test_a_tag_without_its_prefix_is_text(body: str, arguments: Arguments, size: int) -> None:
+def test_an_end_tag_without_its_prefix_ends_an_element_only_before_a_tag(
+    body: str, arguments: Arguments, size: int
+) -> None:
     names, sent, still_open = parse("minimax_m3", write_m3(body), size)
     assert (names, still_open) == (["f"], set())
     assert json.loads(sent[0]) == arguments
-
-
-@sizes
-@pytest.mark.parametrize(
-    "body", ["^<body>hi</body>", "^<body>hi</body>\n^<n>5^</n>", "^<n>^<n>5^</n>", "^^<n>5^</n>"]
-)
-def test_a_slip_in_the_prefix_of_a_tag_leaves_the_call_open(body: str, size: int) -> None:
-    assert parse("minimax_m3", write_m3(body), size)[2] == {0}
 
 
 QUOTED = {

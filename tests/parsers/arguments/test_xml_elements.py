@@ -72,8 +72,10 @@ CASES = [
     (element("none", ""), {"none": None}),
     (element("free", "3"), {"free": 3}),
     (element("free", element("a", "x") + element("b", "y")), {"free": {"a": "x", "b": "y"}}),
-    (element("city", "a < b </b> c</city>"), {"city": "a < b </b> c</city>"}),
+    (f"{S}<city>a < b </b> c</city>", {"city": "a < b </b> c</city>"}),
     (f"{S}<city>a {S}<b> c{S}</city>", {"city": f"a {S}<b> c"}),
+    (f"{S}<city>Oslo", {"city": "Oslo"}),
+    (f"{S}<place>{S}<x>1", {"place": {"x": 1}}),
     ("", {}),
     # Keys that look like something else.
     (element("/v1", "x") + element("city", "y"), {"/v1": "x", "city": "y"}),
@@ -96,6 +98,9 @@ CASES = [
     (element("free", "1") + element("free", element("item", "2")) + element("free", "3"),
      {"free": [1, [2], 3]}),
     (element("free", ""), {"free": ""}),
+    # A start tag that is doubled counts once where the value contains no other.
+    (f"{S}<city>{element('city', 'Oslo')}", {"city": "Oslo"}),
+    (f"{S}<days>{element('days', '3')}{element('city', 'x')}", {"days": 3, "city": "x"}),
     (element("free", element("free", "x")), {"free": {"free": "x"}}),
     (element("tags", element("item", element("item", "x"))) + element("days", "3"),
      {"tags": [["x"]], "days": 3}),
