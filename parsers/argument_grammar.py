@@ -16,9 +16,8 @@ import msgspec
 
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_GRAMMAR_SPACE
-from .format import CALL_STATES, VALUE_STATES, Format, Spelling, State
+from .format import CALL_STATES, VALUE_STATES, Format, Spelling, State, find_markers
 from .schema import FunctionSchema, ValueSchema, json_type
-from .swallowed_markup import find_markers
 
 # Text with a placeholder, or a line break with the spaces that indent the next line.
 _PIECE = re.compile(r"(\{(?:name|index|key|type|value)\}|\n[ \t]*)")

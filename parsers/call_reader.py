@@ -54,6 +54,7 @@ class CallReader:
         self._format: Format
         self.use(table)
         self._shown = shown
+        self._calls = shown.calls
         self._key = ""  # of the argument whose value is due
         self._lacks_quote = False  # whether its header does
         self._lacks_end = False  # whether the end of all calls ends the call
@@ -76,7 +77,7 @@ class CallReader:
         """Get ready for the text of `state`."""
         self.collected = ""
         self.value = self.grammar = None
-        calls = self._shown.calls
+        calls = self._calls
         if state in GRAMMAR_STATES:
             self.grammar = build_grammar(state, self._format, calls)
         elif state in VALUE_STATES:
@@ -117,18 +118,18 @@ class CallReader:
         """Return the state that a target leads to now."""
         if target is Jump.BY_HEADER:
             target = self.header_target
-            self._shown.messages.begin(target)
+            self._shown.begin_message(target)
             if target is State.CONTENT and not self._format.has_channels:
                 target = self._shown.state  # the header interrupts a text
         return target if isinstance(target, State) else self._shown.resume_text()
 
     def find_value(self, text: str) -> int | None:
         """Return where in `text` a value begins, whose marker is missing; None if none does."""
-        if self.opened not in self._table.key_ends or not self._shown.calls.open:
+        if self.opened not in self._table.key_ends or not self._calls.open:
             return None
         space = skip_space(text, 0)
         if not space:
-            self._shown.calls.ledger.note(Slip.MARK)
+            self._calls.ledger.note(Slip.MARK)
         return space
 
     def leave(
@@ -139,7 +140,7 @@ class CallReader:
         marker: leads there; "" at the end of the output. opens: it opens a call.
         """
         if opens or target is State.CONTENT:
-            self._shown.calls.show_words()
+            self._calls.show_words()
         self._note_slip(state, target, marker)
         if state is State.NAME:
             return self._leave_name(target)
@@ -149,7 +150,7 @@ class CallReader:
             return self._read_header(self.collected.strip())
         if state is State.KEY:
             self.end_frame()
-            self._shown.calls.ledger.drop_stray()
+            self._calls.ledger.drop_stray()
             self._key = self._end_key(target, marker)
             self._end_unended(self._key)
         elif self.value is not None:
@@ -167,7 +168,7 @@ class CallReader:
             self._unended = value, marker
             return
         if state is State.JSON and value.is_text:
-            self._shown.calls.ledger.note(Slip.MARK)  # its quotes are missing
+            self._calls.ledger.note(Slip.MARK)  # its quotes are missing
         value.finish()
 
     def _ends_nameless(self, target: State | Jump) -> bool:
@@ -181,7 +182,7 @@ class CallReader:
         """
         if target not in VALUE_STATES or not marker.startswith("<"):
             return self.collected
-        self._shown.calls.ledger.note(Slip.MARK)
+        self._calls.ledger.note(Slip.MARK)
         return self.collected.strip()
 
     def _end_unended(self, key: str | None) -> None:
@@ -193,7 +194,7 @@ class CallReader:
         if self._unended is None:
             return
         (value, marker), self._unended = self._unended, None
-        calls = self._shown.calls
+        calls = self._calls
         is_sure = key is not None and calls.schema.member(key).declared and not value.is_empty
         value.finish(self._table.call_spelling.value_breaks - marker.count("\n"))
         calls.ledger.note(Slip.VALUE_END)
@@ -202,7 +203,7 @@ class CallReader:
 
     def end_value(self) -> None:
         """End the last value, which has no end of its own, in front of the call's end."""
-        value, calls = self.value, self._shown.calls
+        value, calls = self.value, self._calls
         if value is None:
             return
         is_empty = value.is_empty
@@ -219,11 +220,11 @@ class CallReader:
     def _note_slip(self, state: State, target: State | Jump, marker: str) -> None:
         """Note a doubled mark between parameters, or a call without an end of its own."""
         if self._ends_for_call(state, target, marker):
-            self._shown.calls.ledger.note(Slip.CALL_END)
+            self._calls.ledger.note(Slip.CALL_END)
         is_last = state is State.PARAMETERS and self._table.call_spelling.has_end
         self._lacks_end = is_last and target in _ALL_ENDS
         if state is target and state in _MEMBERS and not self._is_half_tag(marker):
-            self._shown.calls.ledger.note(Slip.MARK)
+            self._calls.ledger.note(Slip.MARK)
 
     def _ends_for_call(self, state: State, target: State | Jump, marker: str) -> bool:
         """Whether a marker comes in place of the call's own end."""
@@ -279,7 +280,7 @@ class CallReader:
         opens: the marker opens a call, so this one has no end; its frame may be doubled.
         """
         if self._named is None:
-            return state not in VALUE_STATES or self._shown.calls.open
+            return state not in VALUE_STATES or self._calls.open
         frame = state in FRAME_STATES and state not in self.outside
         return frame or opens or state is State.NAME or self.start()
 
@@ -288,23 +289,23 @@ class CallReader:
         if self._named is None:
             return True
         (name, call_id), self._named = self._named, None
-        if self.declared_only and name not in self._shown.calls.functions:
+        if self.declared_only and name not in self._calls.functions:
             return False
         self._shown.start_call(name, call_id)
         if self._lacks_end:
-            self._shown.calls.ledger.note(Slip.MARK)
+            self._calls.ledger.note(Slip.MARK)
         return True
 
     def end_frame(self) -> None:
         """Leave the call open if a key has got no value."""
         key, self._key = self._key, ""
         if key:
-            self._shown.calls.stray(key + " ", "missing_value")
+            self._calls.stray(key + " ", "missing_value")
 
     def stray(self, text: str) -> None:
         """Take text of the open call where only markers may stand."""
         skips = self._format.skips_words
-        if self._shown.calls.stray(text, key=self._key, skips=skips):
+        if self._calls.stray(text, key=self._key, skips=skips):
             self._key = ""
 
     def forget(self) -> None:
@@ -319,12 +320,12 @@ class CallReader:
         if match is None:
             return False
         self.end_frame()
-        functions = self._shown.calls.functions
+        functions = self._calls.functions
         name = functions.find_name(match["name"], self._format.namespace)
         if (before := self._named) is not None and before[0] != name:
             if not self.start():
                 return False
-            self._shown.calls.ledger.note(Slip.MARK)  # its end is missing
+            self._calls.ledger.note(Slip.MARK)  # its end is missing
         if not functions.may_be_name(name, self._table.frame_words):
             return False
         self._named = name, match.groupdict().get("id")
@@ -349,7 +350,7 @@ class CallReader:
         """Return the match of the first pattern that reads a header, with its target."""
         for pattern, target in self._table.headers:
             if (match := pattern.search(header)) is not None and (
-                "declared" not in pattern.groupindex or match["name"] in self._shown.calls.functions
+                "declared" not in pattern.groupindex or match["name"] in self._calls.functions
             ):
                 return match, target
         return None, State.TOOL_SECTION
@@ -393,19 +394,19 @@ class CallReader:
 
     def _unread_header(self, header: str) -> State | Jump:
         """Return what a header leads to that no pattern reads: an open call keeps it."""
-        if self._keeps_open and self.start() and self._shown.calls.open:
+        if self._keeps_open and self.start() and self._calls.open:
             self._leave_open(header)
             return State.PARAMETERS
         return State.TOOL_SECTION if State.TOOL_SECTION in self._format.states else Jump.RETURN
 
     @property
     def _keeps_open(self) -> bool:
-        checks = self._shown.calls.stops_repair is not None
+        checks = self._calls.stops_repair is not None
         return checks and State.PARAMETERS in self._format.states
 
     def _leave_open(self, text: str) -> None:
-        self._shown.calls.malformed("extra_text")
-        self._shown.calls.stray(text)
+        self._calls.malformed("extra_text")
+        self._calls.stray(text)
 
     # The arguments.
 
@@ -419,7 +420,7 @@ class CallReader:
     @property
     def held_value(self) -> str:
         """The text of a value that waits for its end."""
-        return self.value.held if self.value is not None else self._shown.calls.ledger.stray
+        return self.value.held if self.value is not None else self._calls.ledger.stray
 
     @property
     def held_text(self) -> list[HeldText]:

@@ -26,17 +26,13 @@ from .format import (
     Jump,
     ReuseSuffix,
     State,
+    States,
     Target,
+    select,
     target_state,
 )
 from .scanner import Scanner
-from .slip_markers import (
-    Markers,
-    add_doubled,
-    add_lone_ends,
-    has_token,
-    select,
-)
+from .slip_markers import Table, add_doubled, add_lone_ends, has_token
 from .swallowed_markup import SwallowedMarkup
 
 # A fence begins a line, after at most three spaces (CommonMark 0.31, 4.5).
@@ -82,7 +78,7 @@ class CompiledFormat:
     """
 
     formats: tuple[Format, ...]
-    markers: Mapping[State, Mapping[str, Target]]
+    markers: States
     doubled: Mapping[State, AbstractSet[str]]
     scanners: Mapping[State, Scanner]
     ids: Mapping[int, str]
@@ -100,14 +96,6 @@ class CompiledFormat:
         """Compile the patterns of all scanners, which otherwise the first search does."""
         for scanner in self.scanners.values():
             scanner.compile()
-
-    def find_exits(self, state: State) -> dict[str, State | Jump]:
-        """Return the markers that lead out of `state`, with their targets."""
-        return {
-            marker: target_state(target)
-            for marker, target in self.markers.get(state, {}).items()
-            if target_state(target) is not state
-        }
 
     def find_call_ends(self, state: State) -> dict[str, State | Jump]:
         """Return the markers that end a call, or all calls, in `state`, with their targets."""
@@ -290,7 +278,7 @@ def _compile_form(
 
 def _find_counted(
     states: Iterable[State],
-    markers: Markers,
+    markers: Table,
     vocabulary: Collection[str],
     headers: tuple[tuple[re.Pattern[str], State | Jump], ...],
 ) -> frozenset[State]:
@@ -302,7 +290,7 @@ def _find_counted(
 
 def _may_reason(
     state: State,
-    markers: Markers,
+    markers: Table,
     vocabulary: Collection[str],
     reasons: AbstractSet[State | Jump],
 ) -> bool:
@@ -343,13 +331,13 @@ def _list_thought_markers(format_: Format) -> set[str]:
 
 def _choose_markers(
     reasoning: Format | None, tools: Format | None, unread: AbstractSet[str]
-) -> Markers:
+) -> Table:
     """Return the markers of both formats, without those for the other format's purpose.
 
     A marker of calls that begins like one of the reasoning that is read is left to that one.
     unread: as for `CompiledFormat`.
     """
-    markers: Markers = {}
+    markers: Table = {}
     if reasoning is not None:
         _merge(markers, _choose_part(reasoning, lambda target: target not in CALL_STATES))
     if tools is None:
@@ -370,13 +358,13 @@ def _choose_markers(
     return markers
 
 
-def _choose_part(format_: Format, keeps: Callable[[State | Jump], bool]) -> Markers:
+def _choose_part(format_: Format, keeps: Callable[[State | Jump], bool]) -> Table:
     """Return the format's markers, except those that lead to an excluded state.
 
     In text such a marker becomes text; in markup it leads to content. In channels what it opens is
     dropped: the client's texts are in the other ones.
     """
-    part: Markers = {}
+    part: Table = {}
     has_channels = format_.has_channels
     excluded = State.IGNORED if has_channels else State.CONTENT
     for state, own in format_.states.items():
@@ -393,22 +381,20 @@ def _choose_part(format_: Format, keeps: Callable[[State | Jump], bool]) -> Mark
     return part
 
 
-def _merge(markers: Markers, part: Markers) -> None:
+def _merge(markers: Table, part: Table) -> None:
     """Add the markers of `part`, which replace existing ones."""
     for state, by_marker in part.items():
         markers.setdefault(state, {}).update(by_marker)
 
 
-def _add_shared_markers(markers: Markers, vocabulary: Collection[str]) -> None:
+def _add_shared_markers(markers: Table, vocabulary: Collection[str]) -> None:
     """Add the markers that states share in every format."""
     content = markers.setdefault(State.CONTENT, {})
     for marker, target in select(markers.get(State.START, {}), REASONING_STATES).items():
         # As a token the marker always means reasoning; as text it may be a topic.
         if marker in vocabulary:
             content.setdefault(marker, target)
-    calls = {
-        marker: target for marker, target in content.items() if target_state(target) in CALL_STATES
-    }
+    calls = select(content, CALL_STATES)
     starts = {marker: to for marker, to in calls.items() if not isinstance(to, ReuseSuffix)}
     for state in _CALL_BODIES.intersection(markers):
         # The end of a call may be missing.
@@ -428,7 +414,7 @@ def _add_shared_markers(markers: Markers, vocabulary: Collection[str]) -> None:
     markers[State.START] = start
 
 
-def _add_code_blocks(markers: Markers) -> None:
+def _add_code_blocks(markers: Table) -> None:
     """Add the states of Markdown code blocks, in which only tokens are markers."""
     content = markers[State.CONTENT]
     for marker, target in list(content.items()):
@@ -456,7 +442,7 @@ def _choose_headers(
 # The search for markers.
 
 
-def _list_markers(formats: Iterable[Format], markers: Markers) -> set[str]:
+def _list_markers(formats: Iterable[Format], markers: Table) -> set[str]:
     """Return all markers, and the marks of strings."""
     known = {marker for by_marker in markers.values() for marker in by_marker}
     return known.union(quote for format_ in formats for quote in format_.quotes)
@@ -472,7 +458,7 @@ def _find_tokens(
     return ids, parts
 
 
-def _build_scanners(markers: Markers, vocabulary: Collection[str]) -> dict[State, Scanner]:
+def _build_scanners(markers: Table, vocabulary: Collection[str]) -> dict[State, Scanner]:
     """Return a scanner for each state with markers that are not in the vocabulary.
 
     Those of values also find the markers that end calls (`UnendedValue`).

@@ -77,6 +77,7 @@ class ConsideredCalls:
         self._table = table
         self._lexer = lexer
         self._shown = shown
+        self._calls = shown.calls
         self._reader = reader
         self._are_meant = False
         self.call: ConsideredCall | None = None
@@ -133,7 +134,7 @@ class ConsideredCalls:
         if call is not None and cut:
             self.call = None
             self._reader.enter(State.REASONING)
-            self._shown.calls.events.append(ToolCallCut(None, call.marker + call.text))
+            self._calls.emit(ToolCallCut(None, call.marker + call.text))
         elif call is not None:
             self._mean(call)
 

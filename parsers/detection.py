@@ -35,6 +35,7 @@ from .format import (
     TEXT_STATES,
     Format,
     State,
+    select,
     target_state,
 )
 from .linear_parsers import spell_markers
@@ -293,28 +294,17 @@ def _call_openers(format_: Format) -> list[str]:
     if any(target in IN_CALLS for _, target in format_.headers):
         states.add(State.HEADER)
     return _plain(
-        marker
-        for state in TEXT_STATES
-        for marker, target in format_.states.get(state, {}).items()
-        if target_state(target) in states
+        marker for state in TEXT_STATES for marker in select(format_.states.get(state, {}), states)
     )
 
 
 def _reasoning_starts(format_: Format) -> list[str]:
-    return _plain(
-        marker
-        for marker, target in format_.states.get(State.START, {}).items()
-        if target_state(target) in REASONING_STATES
-    )
+    return _plain(select(format_.states.get(State.START, {}), REASONING_STATES))
 
 
 def _reasoning_ends(format_: Format) -> list[str]:
     ends = {*TEXT_STATES - CODE_STATES - REASONING_STATES, State.HEADER}
-    return _plain(
-        marker
-        for marker, target in format_.states.get(State.REASONING, {}).items()
-        if target_state(target) in ends
-    )
+    return _plain(select(format_.states.get(State.REASONING, {}), ends))
 
 
 def _scores(formats: Mapping[str, _Spelled], known: _KnownText) -> dict[str, float]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from typing_extensions import override
 
@@ -34,7 +33,6 @@ REQUIRED = compile_format(
             State.START: {"[": ReuseSuffix(State.JSON_CALLS)},
             State.JSON_CALLS: {COMPLETE: State.CONTENT},
         },
-        guided=True,
         source="vllm 0.31 entrypoints/openai: the schema of tool_choice required",
     ),
     {},
@@ -56,18 +54,6 @@ _QUOTE = re.compile('"')
 _OPENING_QUOTE = re.compile(r'(?<![^\s\[{,:])"')
 
 
-class _CallReader(Protocol):
-    @property
-    def held(self) -> list[HeldText]: ...
-
-    @property
-    def in_string(self) -> bool: ...
-
-    def feed(self, text: str) -> list[Event]: ...
-
-    def finish(self, *, cut: bool) -> list[Event]: ...
-
-
 class ForcedCallParser(ParserWrapper):
     """Reads the content of `inner` as JSON calls; content of another form is unchanged.
 
@@ -79,7 +65,7 @@ class ForcedCallParser(ParserWrapper):
 
     def __init__(self, inner: StreamParser, name: str | None, *, guesses: bool = False) -> None:
         super().__init__(inner)
-        self._calls: _CallReader = (
+        self._calls: LinearParser | _NamedCall = (
             LinearParser(REQUIRED, {}, guesses=guesses)
             if name is None
             else _NamedCall(name, guesses=guesses)
@@ -192,7 +178,7 @@ class _NamedCall:
 
     def _show(self, text: str) -> None:
         self._state = self._show
-        self._calls.events.append(Content(text))
+        self._calls.emit(Content(text))
 
     def finish(self, *, cut: bool) -> list[Event]:
         """Return the events of held-back text; arguments that have not ended stay open."""
@@ -200,9 +186,9 @@ class _NamedCall:
             return self._array.finish(cut=cut)
         if not self._calls.open:
             if self._held and not (cut and self._held.lstrip()):
-                self._calls.events.append(Content(self._held))
+                self._calls.emit(Content(self._held))
             elif self._held:
-                self._calls.events.append(ToolCallCut(None, self._held))
+                self._calls.emit(ToolCallCut(None, self._held))
         elif self._arguments.status is not Status.DONE:
-            self._calls.events.append(ToolCallCut(self._calls.index, self._held))
+            self._calls.emit(ToolCallCut(self._calls.index, self._held))
         return join(self._calls.take())

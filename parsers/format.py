@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from ..base.errors import SetupError
 from .arguments.json_calls import CallKeys
@@ -150,6 +150,25 @@ def target_state(target: Target) -> State | Jump:
     return target.state if isinstance(target, ReuseSuffix) else target
 
 
+States: TypeAlias = Mapping[State, Mapping[str, Target]]
+"""By state, each marker's target."""
+
+
+def select(by_marker: Mapping[str, Target], targets: Collection[State | Jump]) -> dict[str, Target]:
+    """Return the markers that lead to one of `targets`."""
+    return {
+        marker: target for marker, target in by_marker.items() if target_state(target) in targets
+    }
+
+
+def find_markers(
+    table: States, states: Iterable[State], targets: Collection[State | Jump]
+) -> set[str]:
+    """Return the markers, not empty, that lead from one of `states` to one of `targets`."""
+    found = {marker for state in states for marker in select(table.get(state, {}), targets)}
+    return found - {COMPLETE}
+
+
 # An empty marker, followed when the state's grammar has read a whole value.
 COMPLETE = ""
 
@@ -232,7 +251,6 @@ class Format:
     namespace: ends each namespace that the models write in front of a declared name.
     keys: the keys of the objects in JSON_CALLS and CALL_LIST.
     declared_only: calls without a preceding marker count only if their function is declared.
-    guided: a grammar makes the model write nothing but calls, so a list with anything else is text.
     quotes: additional marks around strings in ARGUMENTS.
     tag_prefix: text before each tag of ELEMENTS.
     strip: white space around a VALUE that is not part of it (`SchemaValue`).
@@ -258,7 +276,7 @@ class Format:
     """
 
     name: str
-    states: Mapping[State, Mapping[str, Target]]
+    states: States
     source: str
     aliases: tuple[str, ...] = ()
     initial_state: State = State.START
@@ -269,7 +287,6 @@ class Format:
     namespace: str = ""
     keys: CallKeys = field(default_factory=CallKeys)
     declared_only: bool = False
-    guided: bool = False
     quotes: tuple[str, ...] = ()
     tag_prefix: str = ""
     strip: str | None = "\n"

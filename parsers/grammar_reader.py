@@ -14,7 +14,6 @@ class GrammarReader:
     """Lets the grammar of a state read, and looks for a marker where it stops.
 
     reject: rejects the call. complete: goes on where the grammar has ended.
-    skips: in a list, what is no call costs itself alone.
     """
 
     def __init__(
@@ -25,14 +24,12 @@ class GrammarReader:
         *,
         reject: Callable[[], object],
         complete: Callable[[], None],
-        skips: bool,
     ) -> None:
         self._call = call
         self._lexer = lexer
         self._shown = shown
         self._reject = reject
         self._complete = complete
-        self._skips = skips
 
     def read(self, grammar: IncrementalGrammar, text: str, position: int) -> int:
         """Let `grammar` read from `position` on; return the position it has reached."""
@@ -40,8 +37,6 @@ class GrammarReader:
             return self._await_arguments(text, position)
         start = position
         position = grammar.read(text, position, final=self._lexer.final)
-        if grammar.status is Status.SKIPPED:
-            return self._keep_other(text, start, position)
         if self._shown.guess is not None:
             self._shown.keep(text[start:position])
         match grammar.status:
@@ -55,7 +50,7 @@ class GrammarReader:
             case Status.NEXT_CALL:
                 self._shown.begin_item()
             case Status.NOT_A_CALL:
-                self._reject_item(grammar)
+                self._reject()
         return position
 
     def _await_arguments(self, text: str, position: int) -> int:
@@ -84,29 +79,7 @@ class GrammarReader:
         """Make the grammar take a character that it does not expect, or end there."""
         grammar.take_unexpected(text[position])
         if grammar.status is Status.NOT_A_CALL:
-            self._reject_item(grammar)
+            self._reject()
             return position
-        if grammar.status is Status.SKIPPED:
-            return self._keep_other(text, position, position + 1)
         self._shown.keep(text[position])
         return position + 1
-
-    # Items of a list that are no calls.
-
-    def _reject_item(self, grammar: IncrementalGrammar) -> None:
-        """Skip what is no call in a list, which is read again; without a list reject the call."""
-        again = self._shown.reject_item() if self._skips and grammar.skip_item() else None
-        if again is None:
-            self._reject()
-        else:
-            self._lexer.give_back(again)
-
-    def _keep_other(self, text: str, start: int, end: int) -> int:
-        """Take text of an item that is no call; return the position after it.
-
-        If too much of it waits, the whole list is rejected, and the text read again.
-        """
-        if self._shown.keep_other(text[start:end]):
-            return end
-        self._reject()
-        return start

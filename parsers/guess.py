@@ -11,7 +11,6 @@ class Guess:
     interrupts: the marker is in the midst of text, which may quote it.
     words: text in front of a section's first call; it ends with the piece before `words_end`.
     call: the piece that is the marker of a call in a section; None outside of one.
-    item: the first piece of an item of a list; None outside of one.
     shows: text after a call has gone out.
     last: the marker after which nothing was read.
     """
@@ -25,7 +24,6 @@ class Guess:
         self.words = ""
         self.words_end = 0
         self.call: int | None = None
-        self.item: int | None = None
         self.shows = False
         self.pieces: list[str] = []
 
@@ -43,13 +41,13 @@ class Guess:
         """Drop what was collected: it was a message's header, and the message follows."""
         self.is_message = True
         self.words_end = 0
-        self.end_item()
+        self.end_call()
         self.pieces.clear()
 
     def show(self) -> None:
         """Forget what was collected: text after a call, which goes out."""
         self.shows, self.last = True, ""
-        self.end_item()
+        self.end_call()
         self.pieces.clear()
 
     def note_marker(self, marker: str) -> None:
@@ -62,20 +60,16 @@ class Guess:
         if not text.isspace():
             self.last = ""
 
-    # Calls and items.
+    # Calls.
 
     def begin_call(self, marker: str) -> None:
         """Collect the marker that begins a call in a section."""
         self.call = len(self.pieces)
         self.pieces.append(marker)
 
-    def begin_item(self) -> None:
-        """Begin an item of a list with the next piece."""
-        self.item = len(self.pieces)
-
-    def end_item(self) -> None:
-        """Forget where a call or an item has begun."""
-        self.call = self.item = None
+    def end_call(self) -> None:
+        """Forget where a call has begun."""
+        self.call = None
 
     def take_back(self, start: int) -> list[str]:
         """Return the pieces from `start` on, which are collected no longer."""

@@ -55,10 +55,6 @@ from .unended_value import UnendedValue
 class Reader(Protocol):
     """Moves from state to state by the markers and the text that a lexer finds."""
 
-    @property
-    def text_state(self) -> State:
-        """The state of the text that calls interrupt."""
-
     def enter(self, state: State) -> None:
         """Go to `state`."""
         ...
@@ -184,9 +180,7 @@ class Lexer:
         elif len(token_ids) > 1:
             raise ValueError(f"the marker token {token_ids[0]} ({marker!r}) must be fed alone")
         elif grammar is not None and grammar.in_string and marker in self.markers:
-            target = target_state(self.markers[marker])
-            state = target if isinstance(target, State) else self._reader.text_state
-            self.undecided = UndecidedMarker(self._table, marker, text, state, grammar.string_end)
+            self.undecided = UndecidedMarker(marker, text, grammar.string_end)
         else:
             self._read_token(marker, text)
 

@@ -133,7 +133,6 @@ class LinearParser(StreamParser, Reader):
             self._shown,
             reject=self._reject,
             complete=self._complete,
-            skips=not table.grammar.guided,
         )
         self._state: State
         self._plain_tokens = 0  # of reasoning, which the lexer has not counted
@@ -141,7 +140,7 @@ class LinearParser(StreamParser, Reader):
         self._ends = False  # nothing follows, so what waits is at most half a marker
         self._take_run: Callable[[str], bool | None] | None
         if table.prefix:
-            self._shown.calls.events.append(Content(table.prefix))
+            self._calls.emit(Content(table.prefix))
         self.enter(state or table.initial_state)
 
     @property
@@ -153,11 +152,6 @@ class LinearParser(StreamParser, Reader):
     def in_string(self) -> bool:
         """Whether the next text belongs to a string of a call."""
         return self._lexer.grammar is not None and self._lexer.grammar.in_string
-
-    @property
-    @override
-    def text_state(self) -> State:
-        return self._shown.state
 
     @property
     @override
@@ -255,12 +249,12 @@ class LinearParser(StreamParser, Reader):
         self._ends = True
         if self._state is State.HEADER:
             self._end_header(cut=cut)
-        unfinished = cut or (self._shown.calls.open and self._is_in_argument())
+        unfinished = cut or (self._calls.open and self._is_in_argument())
         if unfinished and self._state not in TEXT_STATES:
             self._report_cut()
         else:
             if cut and (half := lexer.drop_half_marker()):
-                self._shown.calls.events.append(ToolCallCut(None, half))
+                self._calls.emit(ToolCallCut(None, half))
             lexer.flush()
             if self._state is State.NAME and COMPLETE in lexer.markers:
                 self._call.demand_declared()  # a name needs no arguments only then
@@ -268,18 +262,18 @@ class LinearParser(StreamParser, Reader):
                 lexer.read_again()
                 lexer.flush()
             self._finish_open()
-        return events + self._shown.calls.take()
+        return events + self._calls.take()
 
     def _finish_open(self) -> None:
         """End the output: what has not become a call is text, and an open call is closed."""
         shown = self._shown
         while shown.guess is not None and self._state not in _ENDS_QUIETLY:
-            if shown.calls.index >= 0 and not shown.guess.text.strip(BETWEEN_CALLS):
+            if self._calls.index >= 0 and not shown.guess.text.strip(BETWEEN_CALLS):
                 return
             self._reject()
             self._lexer.read_again()
             self._lexer.flush()
-        if not shown.calls.open:
+        if not self._calls.open:
             shown.finish()
         elif self._is_in_argument():
             self._report_cut()
@@ -371,7 +365,7 @@ class LinearParser(StreamParser, Reader):
         if message is None or (cut and len(message[1].split()) < 2):  # noqa: PLR2004 - words
             return False
         state, text = message
-        self._shown.messages.begin(state)
+        self._shown.begin_message(state)
         self.enter(state)
         self._shown.show(text)
         return True
@@ -382,7 +376,7 @@ class LinearParser(StreamParser, Reader):
             self._table = form
             self._lexer.use(form)
             self._call.use(form)
-            self._shown.calls.use(form.find_markup(self._lexer.tokens_in_values))
+            self._calls.use(form.find_markup(self._lexer.tokens_in_values))
 
     @override
     def enter(self, state: State) -> None:
@@ -445,7 +439,7 @@ class LinearParser(StreamParser, Reader):
             if not space:
                 self.enter(State.VALUE)
             return space
-        if not self._shown.calls.open:
+        if not self._calls.open:
             return self._skip(text)
         if not self._ends:
             self._call.stray(text)
@@ -464,7 +458,7 @@ class LinearParser(StreamParser, Reader):
         room = MAX_MARKUP - len(self._call.collected)
         if self._state is State.HEADER and len(text) > room and self._end_header(text):
             return room
-        if self._shown.calls.open and self._call.keep_open():
+        if self._calls.open and self._call.keep_open():
             self.enter(State.PARAMETERS)
             return 0
         # Within a call that is open, `_shown` collects nothing.

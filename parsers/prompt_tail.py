@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 
 from ..base.limits import MAX_DECODED
 from .compiled_format import CompiledFormat
-from .format import REASONING_STATES, TEXT_STATES, ReuseSuffix, State, Target, target_state
+from .format import REASONING_STATES, TEXT_STATES, ReuseSuffix, State, select
 from .machine import LinearParser
 
 # Size of the first part that is decoded, and the growth factor of the next ones.
@@ -117,24 +117,17 @@ def _find_leads(table: CompiledFormat) -> dict[str, State]:
         }
         inside = {**markers.get(State.REASONING, {}), **markers.get(State.CONTENT, {})}
         return {
-            **dict.fromkeys(_select(inside, {State.IGNORED}), State.IGNORED),
-            **dict.fromkeys(_select(outside, {State.START}), State.START),
-            **dict.fromkeys(_select(outside, {State.REASONING}), State.REASONING_OPENED),
+            **dict.fromkeys(select(inside, {State.IGNORED}), State.IGNORED),
+            **dict.fromkeys(select(outside, {State.START}), State.START),
+            **dict.fromkeys(select(outside, {State.REASONING}), State.REASONING_OPENED),
         }
     left = (TEXT_STATES | {State.IGNORED}) - REASONING_STATES
-    ends = _select(markers.get(State.REASONING, {}), left)
-    starts = _select(markers.get(State.START, {}), {State.REASONING, State.REASONING_OPENED})
+    ends = select(markers.get(State.REASONING, {}), left)
+    starts = select(markers.get(State.START, {}), {State.REASONING, State.REASONING_OPENED})
     return {
-        **dict.fromkeys(_select(outer, {State.HEADER}), State.HEADER),
+        **dict.fromkeys(select(outer, {State.HEADER}), State.HEADER),
         **dict.fromkeys(ends, State.START),
         **dict.fromkeys(starts, State.REASONING_OPENED),
-    }
-
-
-def _select(markers: Mapping[str, Target], states: AbstractSet[State]) -> set[str]:
-    """Return the markers that lead to one of `states`."""
-    return {
-        marker for marker, target in markers.items() if marker and target_state(target) in states
     }
 
 

@@ -214,20 +214,12 @@ class ValueSchema:
 
     def has_property(self, key: str) -> bool:
         """Whether the schema names a member `key` of an object."""
-        return any(key in properties for properties in self._list_properties())
+        return any(part.names_member(key) for part in _find_reachable(self))
 
-    def begins_property(self, text: str) -> bool:
-        """Whether the schema names a member of an object that begins with `text`."""
-        return any(key.startswith(text) for part in self._list_properties() for key in part)
-
-    def _list_properties(self) -> Iterator[JsonObject]:
-        for part in _find_reachable(self):
-            if isinstance(properties := part.find_properties(), dict):
-                yield properties
-
-    def find_properties(self) -> object:
-        """Return this schema's own `properties`."""
-        return self._schema.get("properties")
+    def names_member(self, key: str) -> bool:
+        """Whether this schema's own `properties` name `key`."""
+        properties = self._schema.get("properties")
+        return isinstance(properties, dict) and key in properties
 
     def find_member(self, key: str) -> object:
         """Return this schema's own schema for a member or for items, or None."""
@@ -240,9 +232,8 @@ class ValueSchema:
 
     def find_property(self, key: str) -> ValueSchema:
         """Return this schema's own requirement for an object's member `key`."""
-        properties = self._schema.get("properties")
-        if isinstance(properties, dict) and key in properties:
-            return self._owner.compile(properties[key])
+        if self.names_member(key):
+            return self._owner.compile(self._schema["properties"][key])
         if "patternProperties" in self._schema:
             return UNDECLARED
         return self._owner.compile(self._schema.get("additionalProperties"))

@@ -114,7 +114,7 @@ class ShownText:
         self.state = State.CONTENT
         self.plain: type[Reasoning | Content] | None = None
         self.guess: Guess | None = None
-        self.messages = Messages(separator)
+        self._messages = Messages(separator)
         self._space = ""
         self._after_call = False
         self._has_own_end = False  # the call has ended by its own syntax, not by a marker
@@ -152,13 +152,13 @@ class ShownText:
         self._show_section()
         self.state = state
         self.guess = None
-        waits = self.messages.due is not None or self._after_call or self._space
+        waits = self._messages.due is not None or self._after_call or self._space
         self.plain = None if waits else PLAIN_EVENTS.get(state)
 
     def show(self, text: str) -> None:
         """Add text for the client, with the white space that was held back in front of it."""
-        if self.messages.due is not None:
-            text = self.messages.separate() + text
+        if self._messages.due is not None:
+            text = self._messages.separate() + text
         if self._space:
             text = self._space + text
             self._space = ""
@@ -171,7 +171,7 @@ class ShownText:
             self._after_call = False
         self.plain = PLAIN_EVENTS.get(self.state)
         kind = Reasoning if self.state is State.REASONING else Content
-        self.calls.events.append(kind(text))
+        self.calls.emit(kind(text))
 
     def read_closely(self) -> None:
         """Have all text read closely, until the next state."""
@@ -189,6 +189,10 @@ class ShownText:
         """Return the state of the text that calls have interrupted, where text goes on."""
         self._after_call, self._has_own_end = True, False
         return self.state
+
+    def begin_message(self, target: State | Jump) -> None:
+        """Begin what a header leads to."""
+        self._messages.begin(target)
 
     # Calls.
 
@@ -315,8 +319,6 @@ class ShownText:
         """Begin an item of a list, which may be a call."""
         if self.guess is None or self.guess.before != self.calls.index:
             self.open_guess("")
-        if self.guess is not None:
-            self.guess.begin_item()
 
     @property
     def in_call(self) -> bool:
@@ -334,36 +336,20 @@ class ShownText:
         first, *rest = guess.pieces[guess.call :]
         if marker and rest and rest[-1] == marker:
             rest.pop()
-        return self._take_back(guess, guess.call, first, "".join(rest))
-
-    def reject_item(self) -> str | None:
-        """Reject an item of a list: return its text, to be read again; None as above."""
-        if self.guess is None:
-            self.begin_item()
-        guess = self.guess
-        if guess is None:
-            return None
-        start = len(guess.pieces) if guess.item is None else guess.item
-        return self._take_back(guess, start, "", "".join(guess.pieces[start:]))
-
-    def _take_back(self, guess: Guess, start: int, words: str, again: str) -> str | None:
-        """Replace the pieces from `start` on; None if too much waits, or is read again."""
-        pieces = guess.take_back(start)
-        if len(again) > self._read_again_budget or not self.keep_other(words):
+        again = "".join(rest)
+        pieces = guess.take_back(guess.call)
+        if len(again) > self._read_again_budget or not self._keep_words(guess, first):
             guess.put_back(pieces)
             return None
         self._read_again_budget -= len(again)
-        guess.end_item()
+        guess.end_call()
         return again
 
-    def keep_other(self, text: str) -> bool:
-        """Take text of what is no call: words, which a call has to follow, unless one precedes.
+    def _keep_words(self, guess: Guess, text: str) -> bool:
+        """Take the marker of what is no call: words, which a call has to follow, or precedes.
 
         Return False if they are too many.
         """
-        guess = self.guess
-        if guess is None or not text:
-            return True
         if not guess.opening and self.calls.index >= 0:
             if not guess.shows:
                 guess.drop_front(BETWEEN_CALLS)
@@ -416,7 +402,7 @@ class ShownText:
         guess = self.guess
         if guess is not None and guess.words:
             if guess.is_message:
-                self.messages.reject_call(self.state)
+                self._messages.reject_call(self.state)
             self.show(guess.shown_opening + "".join(guess.pieces[: guess.words_end]))
             guess.drop_shown()
 
@@ -430,7 +416,7 @@ class ShownText:
         if (guess := self.guess) is not None:
             opening, again = guess.shown_opening, "".join(guess.pieces)
             if guess.is_message:
-                self.messages.reject_call(self.state)
+                self._messages.reject_call(self.state)
         self.guess = None
         self._read_again_budget -= len(again)
         if self._read_again_budget < 0:
@@ -457,12 +443,12 @@ class ShownText:
             self._show_section()
             held = guess.text + held
             if held.strip(BETWEEN_CALLS):
-                self.calls.events.append(ToolCallCut(None, held))
+                self.calls.emit(ToolCallCut(None, held))
         elif self.calls.open or held:
-            self.calls.events.append(ToolCallCut(self.calls.index, held))
+            self.calls.emit(ToolCallCut(self.calls.index, held))
 
     def finish(self) -> None:
         """End the output: show white space that is all of it."""
         if self._space and self.calls.index < 0:
             self._after_call = False
-            self.calls.events.append(Content(self._space))
+            self.calls.emit(Content(self._space))

@@ -6,10 +6,10 @@ no text can hold it, that is markup like any other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 
-from .format import CALL_STATES, TEXT_STATES, Jump, State, Target, target_state
+from .format import CALL_STATES, TEXT_STATES, Jump, State, Target, select, target_state
 
 # Targets of markers that end markup.
 _ENDED = TEXT_STATES | {State.TOOL_SECTION, State.PARAMETERS, Jump.RETURN}
@@ -19,10 +19,10 @@ MIN_PART = 4
 _DOUBLED: frozenset[State] = frozenset(CALL_STATES | {State.PARAMETERS})
 # Text that goes on after calls.
 _AFTER_CALLS = frozenset({State.CONTENT, State.REASONING})
-Markers = dict[State, dict[str, Target]]
+Table = dict[State, dict[str, Target]]
 
 
-def add_lone_ends(markers: Markers, vocabulary: Collection[str], *, reads_calls: bool) -> None:
+def add_lone_ends(markers: Table, vocabulary: Collection[str], *, reads_calls: bool) -> None:
     """Ignore closing markers where nothing is open, if a token marks them."""
     ending = set(markers) - TEXT_STATES - {State.HEADER} if reads_calls else set()
     ends = {
@@ -41,7 +41,7 @@ def add_lone_ends(markers: Markers, vocabulary: Collection[str], *, reads_calls:
                 section.setdefault(marker, State.TOOL_SECTION)
 
 
-def add_doubled(markers: Markers, by_header: AbstractSet[State | Jump]) -> dict[State, set[str]]:
+def add_doubled(markers: Table, by_header: AbstractSet[State | Jump]) -> dict[State, set[str]]:
     """Let each marker stand twice in front of a name, arguments or calls, and at their end.
 
     Return those added. by_header: the states that headers lead to.
@@ -60,13 +60,6 @@ def add_doubled(markers: Markers, by_header: AbstractSet[State | Jump]) -> dict[
         added.difference_update(markers[state])
         markers[state] |= dict.fromkeys(added, state)
     return doubled
-
-
-def select(by_marker: Mapping[str, Target], states: Collection[State | Jump]) -> dict[str, Target]:
-    """Return the markers that lead to one of `states`."""
-    return {
-        marker: target for marker, target in by_marker.items() if target_state(target) in states
-    }
 
 
 def has_token(marker: str, vocabulary: Collection[str]) -> bool:

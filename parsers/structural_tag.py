@@ -25,9 +25,17 @@ from .argument_grammar import (
     split_lines,
     star,
 )
-from .format import CALL_STATES, TEXT_STATES, Format, Jump, Spelling, State, target_state
+from .format import (
+    CALL_STATES,
+    TEXT_STATES,
+    Format,
+    Jump,
+    Spelling,
+    State,
+    find_markers,
+    target_state,
+)
 from .literal_grammar import LiteralGrammar
-from .swallowed_markup import find_markers
 
 # Other names would need escaping, which differs by format.
 _PLAIN_NAME = re.compile(r"[\w.:/-]+")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from itertools import chain
-from typing import TypeAlias
 
 from ..base.json_types import JsonObject, check_nesting
 from ..base.limits import MAX_MARKUP, MAX_TOOL_NAME
@@ -17,8 +16,8 @@ from .format import (
     Format,
     Jump,
     State,
-    Target,
-    target_state,
+    States,
+    find_markers,
 )
 from .schema import FunctionSchema
 
@@ -31,8 +30,6 @@ _MARK = re.compile(r"[<>\"/|]")
 _CALL = re.compile(r"(\w+)\s*[=(]")
 _KEYS = frozenset({State.KEY, State.HEADER})
 _BETWEEN = (State.PARAMETERS, State.ELEMENTS)
-Markers: TypeAlias = Mapping[State, Mapping[str, Target]]
-"""By state, each marker's target."""
 
 
 class SwallowedMarkup:
@@ -49,7 +46,7 @@ class SwallowedMarkup:
     def __init__(
         self,
         format_: Format,
-        markers: Markers,
+        markers: States,
         tokens: Collection[str],
         is_spelled: Callable[[str], bool],
     ) -> None:
@@ -175,19 +172,7 @@ def _whole(tag: str) -> str:
     return re.escape(tag) + (r"(?!\w)" if tag[-1].isalnum() else "")
 
 
-def find_markers(
-    markers: Markers, states: Iterable[State], targets: Collection[State | Jump]
-) -> set[str]:
-    """Return the markers that lead from one of `states` to one of `targets`."""
-    return {
-        marker
-        for state in states
-        for marker, target in markers.get(state, {}).items()
-        if marker and target_state(target) in targets
-    }
-
-
-def _all_markers(markers: Markers, states: Iterable[State]) -> set[str]:
+def _all_markers(markers: States, states: Iterable[State]) -> set[str]:
     return set(chain.from_iterable(markers.get(state, ()) for state in states))
 
 

@@ -44,10 +44,6 @@ class CallListGrammar(OuterGrammar):
         self.status = self._value.status
 
     @override
-    def skip_item(self) -> bool:
-        return self._value.skip_item()
-
-    @override
     def close(self) -> None:
         self._value.close()
         self.status = self._value.status

@@ -20,7 +20,6 @@ class Status(enum.Enum):
     UNEXPECTED: the next character cannot be part of the value; a marker may begin there.
     NEXT_CALL: a call may begin here. If NOT_A_CALL follows before it has begun, it becomes text.
     NOT_A_CALL: the text read so far, or since NEXT_CALL, is not a call.
-    SKIPPED: the text that was taken belongs to an item that is no call (`skip_item`).
     """
 
     MORE = enum.auto()
@@ -28,7 +27,6 @@ class Status(enum.Enum):
     UNEXPECTED = enum.auto()
     NEXT_CALL = enum.auto()
     NOT_A_CALL = enum.auto()
-    SKIPPED = enum.auto()
 
 
 class IncrementalGrammar(abc.ABC):
@@ -83,13 +81,6 @@ class IncrementalGrammar(abc.ABC):
 
         Sets `status` to DONE, or to NOT_A_CALL if the text is not a call.
         """
-
-    def skip_item(self) -> bool:
-        """Skip the item that was not a call, and go on after it; return False if there is no list.
-
-        To be called at NOT_A_CALL. The text since NEXT_CALL must be passed again.
-        """
-        return False
 
     def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
         """Read `text` from `start`; set `status`; return the end of the text taken.

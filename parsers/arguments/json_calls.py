@@ -51,8 +51,7 @@ class JsonCallGrammar(OuterGrammar):
 
     An object is a call once its name is known and its arguments begin as an object (in a string
     or not), or once it ends without arguments. null and an empty string mean no arguments; if
-    repeated, the first ones count. Without a name, or with other arguments, it is not a call. Such
-    an object may be skipped.
+    repeated, the first ones count. Without a name, or with other arguments, it is not a call.
 
     declared_only: before the first call of a declared function nothing else is a call, and a key
         that no call has shows that the text is an answer.
@@ -73,7 +72,6 @@ class JsonCallGrammar(OuterGrammar):
         self._state = self._start
         self._in_array = False
         self._depth = 0
-        self._may_skip = False  # the object that is being read
         self._in_arguments = False
         self._announced = False
         self._word: list[str] = []
@@ -107,27 +105,19 @@ class JsonCallGrammar(OuterGrammar):
         if self._state == self._in_value:
             self._value.take_unexpected(char)
             self._count(1)
-        elif self._state == self._other_object:
-            self._value.take_unexpected(char)
-            self.status = Status.SKIPPED
-        elif self._state == self._between:
-            self._may_skip = False
-            self.status = Status.NOT_A_CALL
-        elif not self._begun:
+        elif self._state == self._between or not self._begun:
             self.status = Status.NOT_A_CALL
 
     @override
     def close(self) -> None:
         self.status = Status.DONE
-        if self._state == self._other_object:
-            return
         if is_value_open := self._state == self._in_value:
             self._value.close()
             self._take_value()
         self._lack_brace(is_value_open=is_value_open)
         if self._state not in (self._start, self._between) and not self._begun:
             self._begin_call()
-            if self._begun and self._calls.functions.required(self._calls.name):
+            if self._begun and self._calls.required:
                 self._calls.malformed("missing_parameter")
 
     def _start(self, text: str, position: int) -> int:
@@ -148,26 +138,6 @@ class JsonCallGrammar(OuterGrammar):
             self.status = Status.NOT_A_CALL
         return position
 
-    @override
-    def skip_item(self) -> bool:
-        skips, self._may_skip = self._may_skip, False
-        if skips:
-            self._depth = 0
-            self._value = JsonRepairer(_drop)
-            self._state = self._other_object
-        return skips
-
-    def _other_object(self, text: str, position: int) -> int:
-        """Read an object that is not a call."""
-        end = self._value.read(text, position, final=self._final)
-        if self._value.status is Status.DONE:
-            self._state = self._between
-        if end > position:
-            self.status = Status.SKIPPED
-        elif self._value.status is Status.UNEXPECTED:
-            self.status = Status.UNEXPECTED
-        return end
-
     def _between(self, text: str, position: int) -> int:
         char = text[position]
         if char == "{":
@@ -175,7 +145,6 @@ class JsonCallGrammar(OuterGrammar):
                 return position
             self._new_call()
             self._depth = 1
-            self._may_skip = True
             self._announced = self._keys.name_is_key  # with its first member
             self._state = self._member
         elif char == "]" and self._in_array:
@@ -277,7 +246,6 @@ class JsonCallGrammar(OuterGrammar):
             self._leave_open(f'"{escape_json(self._key)}": ')
         elif self._declared_only and self._name is None and self._key not in _OTHER_KEYS:
             self.status = Status.NOT_A_CALL  # an answer in JSON
-            self._may_skip = False
         else:
             self._has_dropped = True
             self._begin_value(_drop, self._skip)
@@ -335,7 +303,6 @@ class JsonCallGrammar(OuterGrammar):
         self._end_value()
         if self._keys.name_is_key and self._state != self._colon:
             self._end_call()
-            self._may_skip = not self._begun  # the next member is an item of its own
 
     def _take_word(self) -> object:
         word, self._word = "".join(self._word), []
@@ -404,7 +371,7 @@ class JsonCallGrammar(OuterGrammar):
         if not self._begun:
             self._begin_call()
             calls = self._calls
-            if self._has_dropped and self._begun and calls.functions.required(calls.name):
+            if self._has_dropped and self._begun and calls.required:
                 calls.malformed("invalid_key")
         self._calls.end()
 
@@ -430,7 +397,6 @@ class JsonCallGrammar(OuterGrammar):
         self._length += length
         if self._length > MAX_WAITING_CALL and not self._begun:
             self.status = Status.NOT_A_CALL
-            self._may_skip = False
 
     def _hold(self, piece: str) -> None:
         self._word.append(piece)

@@ -276,7 +276,8 @@ class JsonRepairer(IncrementalGrammar):
         return True
 
     def _string(self, text: str, position: int) -> int:
-        run = self._runs[self._quote]
+        quote = self._quote
+        run = self._runs[quote[0]]
         match = run.matches.match(text, position)
         if match is not None:
             self._last_run = match.group()
@@ -284,14 +285,14 @@ class JsonRepairer(IncrementalGrammar):
             position = match.end()
             if position == len(text):
                 return position
-        char = text[position]
-        if char == self._quote:
+        if text.startswith(quote, position):
             self._close_string()
-        elif char == "\\":
+            return position + len(quote)
+        if text[position] == "\\":
             return self._escape(text, position)
-        else:
-            self._last_run = char
-            self._write(escape_json(char))
+        if text[position] == quote[0] and quote.startswith(text[position:]) and not self._final:
+            return position  # the end of a longer mark may follow
+        self._write(escape_json(text[position]))
         return position + 1
 
     def _close_string(self) -> None:

@@ -178,7 +178,7 @@ class PythonCallGrammar(OuterGrammar):
         self._calls.member(name, is_literal=True)
         self._position += 1
         calls = self._calls
-        names = list(self._calls.functions.keys(self._calls.name))
+        names = list(self._calls.keys)
         if positional and names and name not in names:
             calls.malformed("invalid_key")
         schema = calls.schema.member(name)
@@ -192,7 +192,7 @@ class PythonCallGrammar(OuterGrammar):
         self._state = self._in_value
 
     def _positional_name(self) -> str:
-        names = list(self._calls.functions.keys(self._calls.name))
+        names = list(self._calls.keys)
         return names[self._position] if self._position < len(names) else str(self._position)
 
     def _in_value(self, text: str, position: int) -> int:

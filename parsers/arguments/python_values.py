@@ -389,26 +389,8 @@ class PythonValue(JsonRepairer):
         return position
 
     @override
-    def _string(self, text: str, position: int) -> int:
-        quote = self._quote
-        run = self._runs[quote[0]]
-        match = run.matches.match(text, position)
-        if match is not None:
-            self._last_run = match.group()
-            self._write(run.to_json(self._last_run))
-            position = match.end()
-            if position == len(text):
-                return position
-        char = text[position]
-        if text.startswith(quote, position):
-            self._state = self._after_quote
-            return position + len(quote)
-        if char == "\\":
-            return self._escape(text, position)
-        if not self._final and text[position:] in (quote[:1], quote[:2]):
-            return position  # more quotes may follow
-        self._write(escape_json(char))
-        return position + 1
+    def _close_string(self) -> None:
+        self._state = self._after_quote
 
     @override
     def _escape(self, text: str, position: int) -> int:

@@ -38,8 +38,8 @@ class ToolCallEmitter:
     markup: finds markers that a value has swallowed; None if values have ends of their own.
     guesses: malformed arguments are repaired by guesses, so they leave no call open.
     before_start: is called when a call starts.
-    index, name: the last call's; -1 before the first. open: it has not ended.
     ledger: of the last call.
+    index, name: the last call's; -1 before the first. open: it has not ended.
     """
 
     def __init__(
@@ -78,6 +78,16 @@ class ToolCallEmitter:
         """The parameters' schema of the last call."""
         return self.functions.schema(self.name)
 
+    @property
+    def keys(self) -> Collection[str]:
+        """The parameters that the last call's function declares, in their order."""
+        return self.functions.keys(self.name)
+
+    @property
+    def required(self) -> Collection[str]:
+        """The parameters that the last call needs, as far as that is checked."""
+        return self.functions.required(self.name)
+
     def start(self, name: str, call_id: str | None = None) -> None:
         """Begin a call, after ending an open one."""
         self.end()
@@ -89,7 +99,7 @@ class ToolCallEmitter:
         self._has_arguments = False
         self.open = True
         self.name = name
-        self.events.append(ToolCallStarted(self.index, name, call_id))
+        self.emit(ToolCallStarted(self.index, name, call_id))
 
     def arguments(self, text: str) -> None:
         """Append `text` to the JSON of the open call's arguments.
@@ -138,6 +148,10 @@ class ToolCallEmitter:
             self.arguments("{}")
         self.open = False
 
+    def emit(self, event: Event) -> None:
+        """Append an event that belongs to no open call, or ends one."""
+        self.events.append(event)
+
     # Slips.
 
     @property
@@ -148,7 +162,7 @@ class ToolCallEmitter:
     def malformed(self, kind: Malformation) -> None:
         """Leave the open call open for good: its arguments cannot be JSON without a guess."""
         if self.open and not self._guesses and self.ledger.leave_open():
-            self.events.append(ToolCallMalformed(self.index, kind))
+            self.emit(ToolCallMalformed(self.index, kind))
 
     def lack_value(self) -> None:
         """Take a member whose value is missing."""
@@ -191,17 +205,17 @@ class ToolCallEmitter:
         """Whether the arguments so far, which lack their last brace, have swallowed markup."""
         if self._markup is None or not self._has_arguments or self._room <= 0:
             return False
-        ledger, functions = self.ledger, self.functions
+        ledger = self.ledger
         if ledger.has_literals and Slip.QUOTE not in ledger.slips:
             return False
-        names = {*functions, *functions.keys(self.name)}
+        names = {*self.functions, *self.keys}
         return self._markup(self._written.getvalue(), names, self.schema, ledger)
 
     def _find_malformation(self) -> Malformation | None:
         """Return the slip that only the end of the call shows."""
         ledger = self.ledger
         is_whole = self._has_arguments and not ledger.keys  # they were written as one object
-        lacks_key = not ledger.keys.issuperset(self.functions.required(self.name))
+        lacks_key = not ledger.keys.issuperset(self.required)
         if Slip.MARK in ledger.slips and not is_whole and lacks_key:
             return "missing_parameter"
         return "swallowed_markup" if self._has_swallowed_markup() else None

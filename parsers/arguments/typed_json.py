@@ -87,7 +87,7 @@ class TypedJson(JsonRepairer):
         if parent is not None:
             return parent.has_property(key)
         calls = self._calls
-        return key in calls.functions.keys(calls.name) or calls.schema.root.has_property(key)
+        return key in calls.keys or calls.schema.root.has_property(key)
 
     @override
     def _end_bracket(self, position: int) -> int:
@@ -107,7 +107,7 @@ class TypedJson(JsonRepairer):
 
     @property
     def _required(self) -> set[str]:
-        return set(self._calls.functions.required(self._calls.name))
+        return set(self._calls.required)
 
     @override
     def _emit(self, piece: str) -> None:

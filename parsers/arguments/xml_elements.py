@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 from typing_extensions import override
 
 from ...base.limits import MAX_HELD_VALUE, MAX_TAG
 from ..schema import ValueSchema
 from .incremental_grammar import IncrementalGrammar, Status, partial_length, skip_space
-from .json_text import escape_json
+from .json_text import WriteJson, escape_json
 from .ledger import Slip
 from .schema_value import UNDECLARED, SchemaValue
 from .text_value import text_to_json
@@ -27,45 +27,158 @@ _PARTIAL_TAG = re.compile(r"<[^<>]*")
 _SPACE = " \t\r\n"
 
 
-@dataclass
-class _Element:
-    """An open element, or the object of all parameters.
+class _Repeated:
+    """A member that may be repeated, which makes it a list.
 
-    end: its end tag. schema: the declared one.
-    closer: the bracket that closes it if it is an object or list; "" if unknown, or if it
-        contains text.
-    text: its text while held back; None if its value streams.
-    repeated: the last member, which may be repeated.
+    texts: of its elements, held back.
     """
 
-    tag: str
-    end: str
-    schema: ValueSchema
-    value: SchemaValue | None = None
-    closer: str = ""
-    members: int = 0
-    text: list[str] | None = None
-    repeated: _Repeated | None = None
+    def __init__(self, write: WriteJson, tag: str, schema: ValueSchema) -> None:
+        self._write = write
+        self._schema = schema
+        self._length = 0  # of `texts`, in characters
+        self._has_bracket = False  # the list's bracket and earlier values are written
+        self.tag = tag
+        self.texts: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Hold back one more text, unless too much waits."""
+        self.texts.append(text)
+        self._length += len(text)
+        if self._length > MAX_HELD_VALUE and (self._has_bracket or len(self.texts) > 1):
+            self.write()
+
+    def write(self) -> None:
+        """Write the texts as values of a list."""
+        items = self._schema.member(ITEM)
+        for text in self.texts:
+            self._write((", " if self._has_bracket else "[") + _to_json(text, items))
+            self._has_bracket = True
+        self.texts.clear()
+        self._length = 0
+
+    def end(self) -> None:
+        """Write the member, which is not repeated any more."""
+        if not self._has_bracket and len(self.texts) == 1:
+            self._write(_to_json(self.texts[0], self._schema))
+            return
+        self.write()
+        self._write("]")
+
+
+class _Element:
+    """An open element, or the object of all parameters, which has no parent.
+
+    end_tag: without the prefix. schema: the declared one. value: reads its text, once that streams.
+    repeated: the last member, which may be repeated.
+    closer: the bracket that closes it if it is an object or list; "" if unknown, or if it
+        contains text.
+    """
+
+    def __init__(
+        self, calls: ToolCallEmitter, tag: str, schema: ValueSchema, parent: _Element | None = None
+    ) -> None:
+        self._calls = calls
+        self._parent = parent
+        self._has_members = False
+        self.closer = "" if parent is not None else "}"
+        self.repeated: _Repeated | None = None
+        may_repeat = not schema.declared or "array" in schema.kinds
+        waits = parent is not None and parent.closer == "}" and may_repeat
+        # Its text while held back; None if its value streams.
+        self._text: list[str] | None = [] if waits else None
+        self._length = 0  # of `_text`, in characters
+        self.tag = tag
+        self.end_tag = f"</{tag}>"
+        self.schema = schema
+        self.value: SchemaValue | None = None
 
     @property
     def is_text(self) -> bool:
         """Whether it contains text."""
-        return self.value is not None or bool(self.text)
+        return self.value is not None or bool(self._text)
 
+    @property
+    def held(self) -> Iterator[str]:
+        """The text that is held back, in pieces."""
+        yield from self.repeated.texts if self.repeated is not None else ()
+        yield from self._text or ()
+        yield self.value.held if self.value is not None else ""
 
-@dataclass
-class _Repeated:
-    """A member that may be repeated, which makes it a list.
+    def add_text(self, text: str) -> None:
+        """Take text, which is held back while the element may be repeated."""
+        if self._text is not None:
+            self._text.append(text)
+            self._length += len(text)
+            if self._length <= MAX_HELD_VALUE:
+                return
+            text, self._text = "".join(self._text), None
+        if self.value is None:
+            self._begin_value()
+            schema = _find_schema(self.schema)
+            self.value = SchemaValue(self._calls.arguments, self._calls.stops_repair, schema, "")
+        self.value.feed(text)
 
-    texts: of its elements, held back. length: of these, in characters.
-    opened: whether the list's bracket and earlier values are written.
-    """
+    def _begin_value(self) -> None:
+        """Write what precedes a value that is not held back."""
+        repeated = self._parent.repeated if self._parent is not None else None
+        if repeated is not None:
+            repeated.write()
+            self._calls.arguments(", ")
 
-    tag: str
-    schema: ValueSchema
-    texts: list[str] = field(default_factory=list)
-    length: int = 0
-    opened: bool = False
+    def begin_members(self, tag: str, *, is_parameter: bool) -> None:
+        """Begin a list or object, since the element contains an element `tag`.
+
+        is_parameter: the call has a parameter of that name.
+        """
+        self._text = None
+        if is_parameter and _is_plain(self.schema):
+            self._calls.malformed("swallowed_markup")  # another parameter
+        self._begin_value()
+        is_list = _is_list(self.schema, tag)
+        if not is_list and "object" not in self.schema.kinds:
+            self.schema = self.schema.member(ITEM)  # one object, although a list is declared
+        self.closer = "]" if is_list else "}"
+        self._calls.arguments("[" if is_list else "{")
+
+    def begin_member(self, tag: str) -> _Element:
+        """Return a new element in this one, whose key is written."""
+        if self.repeated is None or self.repeated.tag != tag:
+            self.end_member()
+            self._write_key(tag)
+        return _Element(self._calls, tag, self.schema.member(tag), self)
+
+    def _write_key(self, tag: str) -> None:
+        if self._parent is None:
+            self._calls.member(tag)
+            return
+        key = "" if self.closer == "]" else f'"{escape_json(tag)}": '
+        self._calls.arguments((", " if self._has_members else "") + key)
+        self._has_members = True
+
+    def end_member(self) -> None:
+        """Write the last member if it is held back: it is not repeated."""
+        repeated, self.repeated = self.repeated, None
+        if repeated is not None:
+            repeated.end()
+
+    def end(self, space: str) -> None:
+        """Write what is held back. space: the white space at the end of its text."""
+        if self.closer:
+            self.end_member()
+            self._calls.arguments(self.closer)
+        elif self._text is not None and self._parent is not None:
+            self._parent.repeat(self.tag, self.schema, "".join(self._text) + space)
+        elif self.value is None:
+            self._calls.arguments(_to_json(space, self.schema))
+        else:
+            self.value.finish()
+
+    def repeat(self, tag: str, schema: ValueSchema, text: str) -> None:
+        """Hold back a member's text until it is known whether the member is repeated."""
+        if self.repeated is None:
+            self.repeated = _Repeated(self._calls.arguments, tag, schema)
+        self.repeated.add(text)
 
 
 class XmlElements(IncrementalGrammar):
@@ -90,7 +203,6 @@ class XmlElements(IncrementalGrammar):
         self._object: _Element | None = None
         self._open: list[_Element] = []
         self._space = ""
-        self._waiting = 0  # characters of the innermost element's `text`
         self._unopened = 0  # characters of an end tag without an element
         self._state = self._read
 
@@ -108,12 +220,7 @@ class XmlElements(IncrementalGrammar):
     @override
     def held(self) -> str:
         elements = [*filter(None, [self._object]), *self._open]
-        texts: list[str] = []
-        for element in elements:
-            texts += element.repeated.texts if element.repeated is not None else []
-            texts += element.text or []
-            texts.append(element.value.held if element.value is not None else "")
-        return "".join(texts) + self._space
+        return "".join(text for element in elements for text in element.held) + self._space
 
     @override
     def take_run(self, text: str) -> bool:
@@ -136,13 +243,13 @@ class XmlElements(IncrementalGrammar):
     def close(self) -> None:
         while self._open:
             self._end()
-        self._flush(self._root)
+        self._root.end_member()
         self.status = Status.DONE
 
     @property
     def _root(self) -> _Element:
         if self._object is None:
-            self._object = _Element("", "", self._calls.schema.root, closer="}")
+            self._object = _Element(self._calls, "", self._calls.schema.root)
         return self._object
 
     @property
@@ -151,33 +258,25 @@ class XmlElements(IncrementalGrammar):
 
     def _read(self, text: str, position: int) -> int:
         """Read text up to the next tag, or the tag at `position`."""
-        tag_prefix = self._tag_prefix
-        end = self._open[-1].end if self._open else tag_prefix
-        if tag_prefix[0] not in text and end[0] not in text:
-            self._text(text[position:] if position else text)
-            return len(text)
-        starts = [start for mark in (tag_prefix, end) if (start := text.find(mark, position)) >= 0]
+        prefix = self._tag_prefix
+        marks = (prefix, self._open[-1].end_tag) if self._open else (prefix,)
+        starts = [start for mark in marks if (start := text.find(mark, position)) >= 0]
         if not starts:
-            held = 0
-            if not self._final:
-                held = max(
-                    partial_length(text, tag_prefix, position), partial_length(text, end, position)
-                )
-            self._text(text[position : len(text) - held])
-            return len(text) - held
+            lengths = [0 if self._final else partial_length(text, mark, position) for mark in marks]
+            self._text(text[position : len(text) - max(lengths)])
+            return len(text) - max(lengths)
         if (start := min(starts)) > position:
             self._text(text[position:start])
             return start
-        if text.startswith(tag_prefix, position):
-            return self._tag(text, position)
-        return self._bare_end(text, position)
+        is_tag = text.startswith(prefix, position)
+        return self._tag(text, position) if is_tag else self._bare_end(text, position)
 
     def _bare_end(self, text: str, position: int) -> int:
         """Read the innermost element's end tag without its prefix.
 
         It is text, unless a tag comes directly after it that is not the element's own end.
         """
-        tag_prefix, end = self._tag_prefix, self._open[-1].end
+        tag_prefix, end = self._tag_prefix, self._open[-1].end_tag
         after = position + len(end)
         tag = skip_space(text, after)
         behind = text[tag : tag + len(tag_prefix + end)]
@@ -245,19 +344,7 @@ class XmlElements(IncrementalGrammar):
             if len(self._space) <= MAX_TAG and not self._space.strip(_SPACE):
                 return  # another element may follow
             text, self._space = self._space, ""
-        self._add_text(element, text)
-
-    def _add_text(self, element: _Element, text: str) -> None:
-        if element.text is not None:
-            element.text.append(text)
-            self._waiting += len(text)
-            if self._waiting <= MAX_HELD_VALUE:
-                return
-            text, element.text = "".join(element.text), None
-            element.value = self._new_value(element)
-        elif element.value is None:
-            element.value = self._new_value(element)
-        element.value.feed(text)
+        element.add_text(text)
 
     def _begin(self, tag: str) -> None:
         """Open an element, which makes its parent a list or an object."""
@@ -267,94 +354,15 @@ class XmlElements(IncrementalGrammar):
             if parent.tag == tag != ITEM and _is_plain(parent.schema) and not parent.is_text:
                 self._calls.ledger.note(Slip.MARK)  # the tag is doubled
                 return
-            self._begin_members(parent, tag)
-        schema = parent.schema.member(tag)
-        repeated = parent.repeated
-        if repeated is None or repeated.tag != tag:
-            self._flush(parent)
-            self._write_key(parent, tag)
-        waits = parent.closer == "}" and (not schema.declared or "array" in schema.kinds)
-        self._open.append(_Element(tag, f"</{tag}>", schema, text=[] if waits else None))
-        self._waiting = 0
-
-    def _begin_members(self, element: _Element, tag: str) -> None:
-        """Begin `element` as a list or object, since it contains an element `tag`."""
-        element.text = None
-        if _is_plain(element.schema) and self._root.schema.has_property(tag):
-            self._calls.malformed("swallowed_markup")  # another parameter
-        self._begin_value(element)
-        is_list = _is_list(element.schema, tag)
-        if not is_list and "object" not in element.schema.kinds:
-            element.schema = element.schema.member(ITEM)  # one object, although a list is declared
-        element.closer = "]" if is_list else "}"
-        self._calls.arguments("[" if is_list else "{")
-
-    def _begin_value(self, element: _Element) -> None:
-        """Write the beginning of a value that is not held back."""
-        parent = self._open[-2] if len(self._open) > 1 else self._root
-        if parent.repeated is not None:
-            self._write_repeated(parent.repeated)
-            self._calls.arguments(", ")
-
-    def _write_key(self, parent: _Element, tag: str) -> None:
-        if parent is self._root:
-            self._calls.member(tag)
-            return
-        key = "" if parent.closer == "]" else f'"{escape_json(tag)}": '
-        self._calls.arguments((", " if parent.members else "") + key)
-        parent.members += 1
+            parent.begin_members(tag, is_parameter=self._root.schema.has_property(tag))
+        self._open.append(parent.begin_member(tag))
 
     def _end(self) -> None:
-        """Close the innermost element and write its held-back text."""
-        element = self._open.pop()
-        if element.closer:
-            self._flush(element)
-            self._calls.arguments(element.closer)
-            return
-        space, self._space = self._space, ""
-        if element.text is not None:
-            self._repeat(element, "".join(element.text) + space)
-        elif element.value is None:
-            self._calls.arguments(_to_json(space, element.schema))
-        else:
-            element.value.finish()
-
-    def _repeat(self, element: _Element, text: str) -> None:
-        """Hold back a member's text until it is known whether the member is repeated."""
-        parent = self._innermost
-        if parent.repeated is None:
-            parent.repeated = _Repeated(element.tag, element.schema)
-        repeated = parent.repeated
-        repeated.texts.append(text)
-        repeated.length += len(text)
-        if repeated.length > MAX_HELD_VALUE and (repeated.opened or len(repeated.texts) > 1):
-            self._write_repeated(repeated)
-
-    def _flush(self, element: _Element) -> None:
-        """Write the last member of an object: it is not repeated."""
-        repeated, element.repeated = element.repeated, None
-        if repeated is None:
-            return
-        if not repeated.opened and len(repeated.texts) == 1:
-            self._calls.arguments(_to_json(repeated.texts[0], repeated.schema))
-            return
-        self._write_repeated(repeated)
-        self._calls.arguments("]")
-
-    def _write_repeated(self, repeated: _Repeated) -> None:
-        """Write the texts of a repeated member as values of a list."""
-        items = repeated.schema.member(ITEM)
-        for text in repeated.texts:
-            self._calls.arguments((", " if repeated.opened else "[") + _to_json(text, items))
-            repeated.opened = True
-        repeated.texts.clear()
-        repeated.length = 0
-
-    def _new_value(self, element: _Element) -> SchemaValue:
-        self._begin_value(element)
-        return SchemaValue(
-            self._calls.arguments, self._calls.stops_repair, _find_schema(element.schema), ""
-        )
+        """Close the innermost element."""
+        element, space = self._open.pop(), ""
+        if not element.closer:
+            space, self._space = self._space, ""
+        element.end(space)
 
 
 def _find_schema(schema: ValueSchema) -> ValueSchema:

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias, TypedDict, Unpack
 
-from ..format import Format, Jump, Spelling, State, Target
+from ..format import Format, Jump, Spelling, State, States, Target
 
-States: TypeAlias = Mapping[State, Mapping[str, Target]]
 Markers: TypeAlias = str | tuple[str, ...]
 """One marker, or several with the same meaning."""
 JSON_CALL = '{"name": "{name}", "arguments": {arguments}}'

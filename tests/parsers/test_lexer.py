@@ -32,8 +32,6 @@ TABLES = {bool(ids): compile_format(None, FORMAT, ids, guided=True) for ids in (
 class Recorder(Reader):
     """Follows the table, and notes the text of each state."""
 
-    text_state = State.CONTENT
-
     def __init__(self, vocabulary: dict[str, int]) -> None:
         self._markers = TABLES[bool(vocabulary)].markers
         self.lexer = Lexer(TABLES[bool(vocabulary)], self)

@@ -111,7 +111,7 @@ def test_a_started_call_is_what_was_guessed() -> None:
 def test_messages_of_one_kind_are_separated() -> None:
     shown = ShownText({}, "\n")
     for text in ("a", "b"):
-        shown.messages.begin(State.CONTENT)
+        shown.begin_message(State.CONTENT)
         shown.enter_text(State.CONTENT)
         assert shown.plain is None
         shown.show(text)
