@@ -134,8 +134,8 @@ class StreamParser(Protocol):
         return None
 
     @property
-    def rejected_calls(self) -> int:
-        """Number of calls that were meant, and cannot be read: they are text."""
+    def slips(self) -> int:
+        """Number of calls whose frame has a slip, whether they can be read or not."""
         return 0
 
     @property
@@ -200,8 +200,8 @@ class ParserWrapper(StreamParser):
 
     @property
     @override
-    def rejected_calls(self) -> int:
-        return self._inner.rejected_calls
+    def slips(self) -> int:
+        return self._inner.slips
 
     @property
     @override

@@ -186,8 +186,8 @@ class LinearParser(StreamParser, Reader):
 
     @property
     @override
-    def rejected_calls(self) -> int:
-        return self._rejected
+    def slips(self) -> int:
+        return self._rejected + self._calls.slips
 
     @property
     @override

@@ -31,7 +31,7 @@ from ..parsers.schema_validation import accepts
 from .delta_builder import DeltaBuilder
 from .messages import TokenLogprob
 
-CallFault = Literal[Malformation, "unfinished", "rejected", "undeclared_function", "schema"]
+CallFault = Literal[Malformation, "unfinished", "slip", "undeclared_function", "schema"]
 """Why a call is generated again; docs/malformed-calls.md explains each."""
 RegenerationOutcome = Literal["complete", "open"]
 """What became of a malformed call: another attempt was right, or it stays open."""
@@ -69,7 +69,7 @@ class CallHold:
         self._waiting: list[Event | _Annotation] = []
         self._call: ToolCallStarted | None = None
         self._arguments: list[str] = []
-        self._rejected = 0
+        self._slips = 0
         self._lets_pass = False  # the call is too long to be generated again
         self.kept = 0
         self.fault: CallFault | None = None
@@ -108,13 +108,13 @@ class CallHold:
         else:
             self._waiting.append(_Annotation(token_id, logprob))
 
-    def settle(self, tokens: int, *, rejected: int, outside: bool) -> None:
+    def settle(self, tokens: int, *, slips: int, outside: bool) -> None:
         """Pass on what stays after the choice's first `tokens`.
 
-        rejected: number of calls that were meant and cannot be read. outside: no call has begun
+        slips: number of calls whose frame has a slip. outside: no call has begun
             that may still be malformed.
         """
-        self._count_rejected(rejected)
+        self._count_slips(slips)
         if outside:
             self._check_call()
         if self.fault is None and not outside and tokens - self.kept > MAX_DISCARDED_TOKENS:
@@ -124,13 +124,13 @@ class CallHold:
             self._pass_on()
             self._lets_pass = self._lets_pass and not outside
 
-    def end(self, tokens: int, *, rejected: int, cut: bool) -> bool:
+    def end(self, tokens: int, *, slips: int, cut: bool) -> bool:
         """End the choice; return False if its last call is to be generated again.
 
-        rejected: as above. cut: a limit ended it, so that its last call may lack its end.
+        slips: as above. cut: a limit ended it, so that its last call may lack its end.
         """
         if not cut:
-            self._count_rejected(rejected)
+            self._count_slips(slips)
         if cut and self.fault == "unfinished":
             self.fault = None
         if not cut:
@@ -150,10 +150,10 @@ class CallHold:
         self._deltas.attach()
         self._waiting.clear()
 
-    def _count_rejected(self, rejected: int) -> None:
-        if rejected > self._rejected:
-            self._rejected = rejected
-            self._note("rejected")
+    def _count_slips(self, slips: int) -> None:
+        if slips > self._slips:
+            self._slips = slips
+            self._note("slip")
 
     def _note(self, fault: CallFault) -> None:
         """Note the first fault, unless the call has begun to leave."""

@@ -233,8 +233,8 @@ class Choice:
     def _settle(self) -> None:
         """Let leave what no other attempt at a call can take back."""
         if self.hold is not None and not self.finished:
-            rejected, outside = self.fallback.rejected_calls, self.fallback.outside_calls
-            self.hold.settle(self.tokens, rejected=rejected, outside=outside)
+            slips, outside = self.fallback.slips, self.fallback.outside_calls
+            self.hold.settle(self.tokens, slips=slips, outside=outside)
 
     def _annotate(self, chunk: Chunk, position: int, token_id: int | None) -> None:
         """Add the token's id and logprobs to the delta that it produced. None: hidden."""
@@ -270,9 +270,10 @@ class Choice:
     def _finish(
         self, finish_reason: str, stop_reason: str | int | None, *, cut: bool, early: bool
     ) -> None:
-        rejected, hold = self.fallback.rejected_calls, self.hold
-        if hold is not None and not hold.end(self.tokens, rejected=rejected, cut=cut):
-            return  # its last call is to be generated again
+        if self.hold is not None:
+            slips = self.fallback.slips
+            if not self.hold.end(self.tokens, slips=slips, cut=cut):
+                return  # its last call is to be generated again
         self.finished = True
         self.ended_early = early
         # This includes a named tool_choice, for which OpenAI says "stop": Dynamo's HTTP layer

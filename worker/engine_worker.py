@@ -439,8 +439,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
                 return push_or_pull(refuse(error), response_sender)
             prompt, is_stock = token_ids[: params.prompt_length], postprocessor is self._stock
             call = GenerateCall(start, handler, request, context, params, prompt, is_stock)
-            again = self._begin_regeneration(call, token_ids)
-            outputs, handle = self.run(call)
+            again, (outputs, handle) = self._begin_regeneration(call, token_ids), self.run(call)
             return postprocessor.stream(
                 outputs, params, token_ids, handle, response_sender, context, again
             )

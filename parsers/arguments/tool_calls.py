@@ -40,6 +40,7 @@ class ToolCallEmitter:
     before_start: is called when a call starts.
     ledger: of the last call.
     index, name: the last call's; -1 before the first. open: it has not ended.
+    slips: number of ended calls whose ledger has slips.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class ToolCallEmitter:
         self._room = 0
         self._has_arguments = False
         self.index = -1
+        self.slips = 0
         self.open = False
         self.name = ""
 
@@ -146,6 +148,8 @@ class ToolCallEmitter:
             self.arguments("}")
         elif not self._has_arguments:
             self.arguments("{}")
+        # A call whose end is missing is complete, and some formats write none.
+        self.slips += bool(ledger.slips - {Slip.CALL_END})
         self.open = False
 
     def emit(self, event: Event) -> None:

@@ -20,7 +20,7 @@ from backedge.base.json_types import JsonObject
 from backedge.guided.call_policy import find_call_format
 from backedge.parsers.base import ParserRequest, WorkerMalformedCalls
 from backedge.parsers.events import ToolCallStarted
-from backedge.postprocess.call_hold import CallFault
+from backedge.postprocess.call_hold import CallFault, RegenerationOutcome
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import (
     KEY,
@@ -33,7 +33,7 @@ from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
 from backedge.tokenization.detokenizer import detokenizers, read_vocabulary
 from backedge.worker.backend import InlineBackend
 from backedge.worker.engine_request import EngineRequestHandle
-from backedge.worker.regeneration import Attempt, RegenerationOutcome, Regenerator
+from backedge.worker.regeneration import Attempt, Regenerator
 from backedge.worker.request_stream import WorkerPostprocessor
 from typing_extensions import override
 
@@ -88,6 +88,7 @@ class Model:
     """
 
     family: Family
+    tools: Sequence[JsonObject] = tuple(STRICT)
     grammars: list[tuple[JsonObject, str]] = field(default_factory=list)
     faults: list[tuple[CallFault, RegenerationOutcome]] = field(default_factory=list)
 
@@ -99,7 +100,7 @@ class Model:
         self.prompt = list(encode(self.tokenizer, self.family.prompt or TURN))
         tokens = read_vocabulary(self.tokenizer).ids
         self.format = find_call_format(names, lambda: tokens)
-        self.request = ParserRequest(tools=STRICT, tool_choice="auto")
+        self.request = ParserRequest(tools=list(self.tools), tool_choice="auto")
 
     def read(self, token_ids: Sequence[int]) -> str:
         return b"".join(map(self.detokenizers.token_bytes, token_ids)).decode("utf-8", "replace")

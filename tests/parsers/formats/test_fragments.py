@@ -12,9 +12,8 @@ from backedge.parsers.events import (
     ToolCallStarted,
     join,
 )
-from backedge.parsers.format import Format, Jump, ReuseSuffix, State
+from backedge.parsers.format import Format, Jump, ReuseSuffix, State, States
 from backedge.parsers.formats.fragments import (
-    States,
     invocation,
     invoke,
     json_calls,
