@@ -38,6 +38,9 @@ MAX_CALL_ATTEMPTS = 2
 """attempts: to generate one malformed call again | the call stays open"""
 MAX_REQUEST_ATTEMPTS = 4
 """attempts: to generate malformed calls of one request again | the call stays open"""
+MAX_DOUBTED = 256
+"""characters: text after a call that cannot be read, until a declared name shows that it was meant
+| it is text"""
 MAX_WORD = 256
 """characters: a number or keyword in JSON | it becomes a string"""
 MAX_HELD_VALUE = 1 << 16

@@ -135,7 +135,12 @@ class StreamParser(Protocol):
 
     @property
     def slips(self) -> int:
-        """Number of calls whose frame has a slip, whether they can be read or not."""
+        """Number of calls that were read in spite of a slip in their frame."""
+        return 0
+
+    @property
+    def rejected_calls(self) -> int:
+        """Number of times that a token opened a call that cannot be read: it is text."""
         return 0
 
     @property
@@ -202,6 +207,11 @@ class ParserWrapper(StreamParser):
     @override
     def slips(self) -> int:
         return self._inner.slips
+
+    @property
+    @override
+    def rejected_calls(self) -> int:
+        return self._inner.rejected_calls
 
     @property
     @override

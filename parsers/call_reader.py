@@ -381,10 +381,6 @@ class CallReader:
         """Let the call count only if its function is declared."""
         self.declared_only = is_demanded
 
-    def is_meant(self, text: str) -> bool:
-        """Whether a rejected call was meant: a token opens it, and it has a declared name."""
-        return not self.declared_only and any(name in text for name in self._shown.calls.functions)
-
     def keep_open(self) -> bool:
         """Keep the open call in which something was collected that is no key and no header."""
         if not self._keeps_open:

@@ -187,7 +187,12 @@ class LinearParser(StreamParser, Reader):
     @property
     @override
     def slips(self) -> int:
-        return self._rejected + self._calls.slips
+        return self._calls.slips
+
+    @property
+    @override
+    def rejected_calls(self) -> int:
+        return self._rejected
 
     @property
     @override
@@ -402,9 +407,8 @@ class LinearParser(StreamParser, Reader):
         cannot go on. Return whether the section goes on, in which that marker is to be read again.
         """
         again = self._shown.reject_call(marker)
-        text = unkept + (self._shown.reject() if again is None else again)
-        self._rejected += self._call.is_meant(text)
-        self._lexer.give_back(text)
+        self._lexer.give_back(unkept + (self._shown.reject() if again is None else again))
+        self._rejected += not self._call.declared_only
         self._call.forget()
         self.enter(self._shown.state if again is None else State.TOOL_SECTION)
         return again is not None

@@ -10,17 +10,21 @@ JSON object with all required parameters, and for a tool with `strict: true` the
 
 from __future__ import annotations
 
+import functools
+import re
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from ..base.json_types import NestingError, check_nesting
-from ..base.limits import MAX_DISCARDED_TOKENS
+from ..base.limits import MAX_DISCARDED_TOKENS, MAX_DOUBTED
 from ..parsers.arguments.declared_functions import DeclaredFunctions
-from ..parsers.base import ParserRequest
+from ..parsers.base import ParserRequest, StreamParser
 from ..parsers.events import (
+    Content,
     Event,
     Malformation,
+    Reasoning,
     ToolCallArguments,
     ToolCallCut,
     ToolCallMalformed,
@@ -70,6 +74,8 @@ class CallHold:
         self._call: ToolCallStarted | None = None
         self._arguments: list[str] = []
         self._slips = 0
+        self._rejected = 0
+        self._doubts = False  # a call that cannot be read may have been meant
         self._lets_pass = False  # the call is too long to be generated again
         self.kept = 0
         self.fault: CallFault | None = None
@@ -108,33 +114,31 @@ class CallHold:
         else:
             self._waiting.append(_Annotation(token_id, logprob))
 
-    def settle(self, tokens: int, *, slips: int, outside: bool) -> None:
-        """Pass on what stays after the choice's first `tokens`.
-
-        slips: number of calls whose frame has a slip. outside: no call has begun
-            that may still be malformed.
-        """
-        self._count_slips(slips)
+    def settle(self, tokens: int, parser: StreamParser) -> None:
+        """Pass on what stays after the choice's first `tokens`, which `parser` has read."""
+        self._look_at(parser)
+        outside = parser.outside_calls
         if outside:
             self._check_call()
-        if self.fault is None and not outside and tokens - self.kept > MAX_DISCARDED_TOKENS:
+        waits = self._is_in_doubt() or not outside
+        if self.fault is None and waits and tokens - self.kept > MAX_DISCARDED_TOKENS:
             self._lets_pass = True
-        if self._lets_pass or (outside and self.fault is None):
+        if self._lets_pass or (not waits and self.fault is None):
             self.kept = tokens
             self._pass_on()
             self._lets_pass = self._lets_pass and not outside
 
-    def end(self, tokens: int, *, slips: int, cut: bool) -> bool:
+    def end(self, tokens: int, parser: StreamParser, *, cut: bool) -> bool:
         """End the choice; return False if its last call is to be generated again.
 
-        slips: as above. cut: a limit ended it, so that its last call may lack its end.
+        cut: a limit ended it, so that its last call may lack its end.
         """
-        if not cut:
-            self._count_slips(slips)
-        if cut and self.fault == "unfinished":
-            self.fault = None
-        if not cut:
+        if cut:
+            self.fault = None if self.fault == "unfinished" else self.fault
+        else:
+            self._look_at(parser)
             self._check_call()
+            self._is_in_doubt()
         if self.fault is None:
             self.kept = tokens
             self._pass_on()
@@ -150,10 +154,33 @@ class CallHold:
         self._deltas.attach()
         self._waiting.clear()
 
-    def _count_slips(self, slips: int) -> None:
-        if slips > self._slips:
-            self._slips = slips
+    def _look_at(self, parser: StreamParser) -> None:
+        """Note what the parser found since the last look."""
+        if parser.slips > self._slips:
+            self._slips = parser.slips
             self._note("slip")
+        if parser.rejected_calls > self._rejected:
+            self._rejected = parser.rejected_calls
+            self._doubts = True
+
+    def _is_in_doubt(self) -> bool:
+        """Whether text in which a token has opened a call may still show that one was meant.
+
+        It was if a declared name follows, as a call has it, within `MAX_DOUBTED` characters.
+        """
+        if self._doubts:
+            items = self._waiting
+            text = "".join(item.text for item in items if isinstance(item, Content | Reasoning))
+            if self._name.search(text[:MAX_DOUBTED]) is not None:
+                self._note("slip")
+            self._doubts = len(text) < MAX_DOUBTED
+        return self._doubts
+
+    @functools.cached_property
+    def _name(self) -> re.Pattern[str]:
+        """Matches a declared name after a mark."""
+        names = "|".join(map(re.escape, self._functions))
+        return re.compile(rf"[\[({{<>=:.\"']\s*(?:{names})(?!\w)")
 
     def _note(self, fault: CallFault) -> None:
         """Note the first fault, unless the call has begun to leave."""

@@ -233,8 +233,7 @@ class Choice:
     def _settle(self) -> None:
         """Let leave what no other attempt at a call can take back."""
         if self.hold is not None and not self.finished:
-            slips, outside = self.fallback.slips, self.fallback.outside_calls
-            self.hold.settle(self.tokens, slips=slips, outside=outside)
+            self.hold.settle(self.tokens, self.fallback)
 
     def _annotate(self, chunk: Chunk, position: int, token_id: int | None) -> None:
         """Add the token's id and logprobs to the delta that it produced. None: hidden."""
@@ -270,10 +269,8 @@ class Choice:
     def _finish(
         self, finish_reason: str, stop_reason: str | int | None, *, cut: bool, early: bool
     ) -> None:
-        if self.hold is not None:
-            slips = self.fallback.slips
-            if not self.hold.end(self.tokens, slips=slips, cut=cut):
-                return  # its last call is to be generated again
+        if self.hold is not None and not self.hold.end(self.tokens, self.fallback, cut=cut):
+            return  # its last call is to be generated again
         self.finished = True
         self.ended_early = early
         # This includes a named tool_choice, for which OpenAI says "stop": Dynamo's HTTP layer
