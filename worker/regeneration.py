@@ -127,6 +127,9 @@ class Regeneration:
         except Exception:
             if self.fault is None:  # otherwise the request was ended
                 raise
+        finally:
+            if isinstance(outputs, AsyncGenerator):
+                await outputs.aclose()
 
     def _check(self, output: JsonObject) -> None:
         error = engine_error(output)
@@ -273,3 +276,5 @@ async def stop_together(
             yield output
     finally:
         stopped.cancel()
+        if isinstance(outputs, AsyncGenerator):
+            await outputs.aclose()

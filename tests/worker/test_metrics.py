@@ -14,6 +14,7 @@ from backedge.frontend.metrics import FrontendMetrics, LocalParsing
 from backedge.frontend.turns.turn_store import REASONS, TurnStore
 from backedge.parsers.events import Malformation
 from backedge.parsers.passthrough import PassthroughParsers
+from backedge.postprocess.call_hold import CallFault
 from backedge.postprocess.chunk_scheduler import ScheduledChunk
 from backedge.postprocess.messages import ChoiceDelta
 from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays, PostprocessSettings
@@ -434,14 +435,14 @@ LABELS = {
     "outcome": {
         *("finished", "cancelled", "failed"),
         *("complete", "cut", "malformed", "raw", "dropped"),
-        *("hit", "miss"),
+        *("hit", "miss", "open"),
     },
     "source": {"cache", "tokenizer"},
     "result": {
         *("written", "overload", "unwritable", "too_long", "failed"),
         *("kept", "restored", "spliced", "fetched"),
     },
-    "reason": {*REASONS},
+    "reason": {*REASONS, *get_args(CallFault)},
     "kind": {"content", "reasoning", "tools", "none", *get_args(Malformation)},
     "stage": set(STAGES),
     "state": {"serving", "starting"},
