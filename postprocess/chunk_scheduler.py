@@ -120,7 +120,9 @@ class ChunkScheduler:
     @property
     def oldest(self) -> float:
         """When the oldest unsent token arrived; infinite if all tokens were sent."""
-        return min((chunk.since for chunk in self._next if chunk.token_ids), default=inf)
+        # A call that is being written does not wait to be sent.
+        waiting = (chunk for chunk in self._next if len(chunk.token_ids) > chunk.choice.held_tokens)
+        return min((chunk.since for chunk in waiting), default=inf)
 
     def resume(self, token_ids: Sequence[int], now: float) -> None:
         """Take tokens that a worker sent before it died; if they end a choice, that is due at once.
@@ -212,7 +214,7 @@ class ChunkScheduler:
             else:
                 due = now
             chunk.seen = len(pending)
-        elif due == inf and choice.held_tokens < len(chunk.token_ids):
+        elif due == inf:
             # The first tokens of an answer that is not streamed are sent at once: they tell
             # the router that prefill is over.
             waits = chunk.first_left or self._params.stream

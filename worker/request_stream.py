@@ -401,7 +401,8 @@ class RequestPump:
         for scheduled in taken:
             again.note_sent(scheduled.token_ids)
             self._take_fault(again, scheduled)
-        return [part for part in taken if part.faulty is None or part.token_ids or part.deltas]
+        # While a call is held back, there may be nothing to send.
+        return [part for part in taken if part.token_ids or part.deltas or part.finished]
 
     def _is_done(self) -> bool:
         """Whether the engine has ended and all that it generated was sent."""

@@ -126,3 +126,13 @@ def test_a_long_call_leaves_as_it_is_written(monkeypatch: pytest.MonkeyPatch) ->
     token_ids, deltas, faulty = take(output, [*range(1, 300)], declare())
     assert (faulty, token_ids) == (None, encode(output + "<|im_end|>"))
     assert len(deltas) > 100
+
+
+def test_tokens_of_a_call_are_not_late() -> None:
+    post = Postprocessor(params(parser=declare()), tiny_detokenizers(), PARSERS)
+    stream = ChunkScheduler(post, MergeDelays(tokens=0.0))
+    for now, chunk in enumerate(chunks(encode(GOOD), range(1, 99), None)):
+        stream.add(chunk, now)
+        for part in stream.take(now):
+            assert part.deltas or not part.token_ids
+        assert stream.oldest == float("inf")

@@ -210,3 +210,12 @@ def test_discarded_tokens_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ask(model)
     assert len(model.requests) == 2
     assert model.discarded <= 2 * len(encode(BAD))
+
+
+def test_a_call_that_is_being_written_sends_nothing_and_is_not_late() -> None:
+    steps: list[Step] = []
+    for step in written(f"A{GOOD}")[:-1]:
+        steps += [step, 3.0]
+    sent = ask(Model([*steps, END]))
+    assert all(part.chunk["token_ids"] or part.post.deltas for part in sent)
+    assert read_tokens(sent) == encode(f"A{GOOD}")
