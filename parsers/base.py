@@ -46,7 +46,7 @@ class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         own syntax: an array of {"name", "parameters"}, or only a named call's arguments.
     history_tool_calls: number of calls in the conversation so far, which the ids of some
         formats continue.
-    malformed_calls: the worker's setting.
+    malformed_calls: the worker's setting. once: this request's are not generated again.
     """
 
     tools: list[JsonObject] = []
@@ -57,6 +57,7 @@ class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     include_reasoning: bool = True
     history_tool_calls: int = 0
     malformed_calls: WorkerMalformedCalls = "open"
+    once: bool = False
 
     @property
     def parses_tools(self) -> bool:

@@ -64,9 +64,9 @@ class Regenerator(NamedTuple):
         """
         sampling = request.get("sampling_options") or {}
         apart = request.get("prefill_result") or request.get("bootstrap_info")
-        if not params.parser.parses_own_syntax or params.n > 1 or apart:
+        if not params.parser.parses_own_syntax or params.parser.once or params.n > 1:
             return None
-        if request.get("prompt_embeds"):
+        if apart or request.get("prompt_embeds"):
             return None
         if sampling.get("guided_decoding"):
             return None

@@ -118,6 +118,7 @@ class ChatRequest(GuidedRequest, kw_only=True):
     continue_final_message: bool | None = None
 
     keep_turns: TurnMode | None = None
+    malformed_calls: Literal["open"] | None = None
     metadata: object = None
     nvext: NvExt | None = None
     routing: object = None
@@ -248,6 +249,7 @@ OPTIONS = {
     # SGLang's name for vLLM's field.
     "no_stop_trim": _switch("include_stop_str_in_output"),
     "keep_turns": Option("keep_turns", TurnMode, "off, reasoning or exact"),
+    "malformed_calls": Option("malformed_calls", Literal["open"], "open"),
 }
 
 

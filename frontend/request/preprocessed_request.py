@@ -303,4 +303,5 @@ def build_parser_request(
             for message in request.messages
             if message.role == "assistant"
         ),
+        once=request.malformed_calls == "open",
     )

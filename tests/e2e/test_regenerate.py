@@ -100,3 +100,13 @@ def test_good_answers_are_left_alone(
         text = ask(stack, engine, TEXT, stream=stream).message["content"]
         assert text == TEXT.removeprefix("</think>")
     assert metric(stack[1][engine].url, "backedge_discarded_tokens_total") == before
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_client_may_ask_for_the_first_attempt(
+    stack: tuple[Process, dict[str, Process]], engine: str
+) -> None:
+    output = next(iter(SLIPS))
+    response = ask(stack, engine, output, metadata={"backedge": {"malformed_calls": "open"}})
+    [call] = response.message["tool_calls"]
+    assert json.loads(call["arguments"]) == {"place": "Rome"}

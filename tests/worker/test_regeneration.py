@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 from backedge.base.json_types import JsonObject
 from backedge.base.limits import MAX_CALL_ATTEMPTS, MAX_DISCARDED_TOKENS, MAX_REQUEST_ATTEMPTS
@@ -172,6 +173,7 @@ def test_an_engine_that_dies_sends_no_token_of_the_call() -> None:
         ({"prompt_embeds": "x"}, {}),
         ({"sampling_options": {"guided_decoding": {"json": {}}}}, {}),
         ({}, {"parser": ParserRequest()}),
+        ({}, {"parser": msgspec.structs.replace(declare(), once=True)}),
     ],
 )
 def test_some_requests_have_no_other_attempt(
