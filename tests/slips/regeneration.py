@@ -43,6 +43,7 @@ from tests.parsers.families.family import TURN, Family
 from tests.slips.slips import TOOLS, Slip, slips
 from tests.slips.systems import WRITERS, build_names
 
+EVERY = 8  # one of so many slips is tried
 STRICT = [{**tool, "function": {**tool["function"], "strict": True}} for tool in TOOLS]
 
 
@@ -193,7 +194,7 @@ def main() -> None:
     print(f"{'format':18}" + "".join(f"{got:>10}" for _ in totals for got in Got))  # noqa: T201 - as above
     for family in [*WRITERS, None]:
         if family is not None:
-            counts = {mode: count(family, mode, 4) for mode in totals}
+            counts = {mode: count(family, mode, EVERY) for mode in totals}
             for mode, found in counts.items():
                 totals[mode] += found
         else:
