@@ -179,7 +179,8 @@ class Regeneration:
             and self._discarded + discarded <= MAX_DISCARDED_TOKENS
             and self._has_room(kept)
         )
-        self._grammar = build_call_grammar(self._shared.format, self._params.parser, text)
+        if may:
+            self._grammar = build_call_grammar(self._shared.format, self._params.parser, text)
         if not may or self._grammar is None:
             self._count("open")
             return False
@@ -204,7 +205,9 @@ class Regeneration:
         self.unsent, self._taken_back = self._before, 0
         self._attempts = MAX_REQUEST_ATTEMPTS
         has_ended = any(chunk.finish_reason is not None for chunk in self.unsent)
-        return None if has_ended else self._go_on(None)
+        attempt = None if has_ended else self._go_on(None)
+        self.is_answered = True  # an error from now on is the request's
+        return attempt
 
     def _go_on(self, grammar: JsonObject | None) -> Attempt:
         self.fault, self.is_answered = None, False
