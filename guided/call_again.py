@@ -8,13 +8,16 @@ from ..base.json_types import JsonObject
 from ..parsers.argument_grammar import exactly, in_turn
 from ..parsers.base import ParserRequest
 from ..parsers.format import Format
-from ..parsers.structural_tag import build_tag, find_calls
+from ..parsers.schema import read_parameters
+from ..parsers.structural_tag import ANY_TEXT, build_tag, find_calls
 from .call_policy import ANY_OBJECT
 from .client_schemas import standardize
 
 # A format's calls begin within that many tokens after the text in front of them.
 MAX_LEAD_TOKENS = 64
-_ANY_TEXT: JsonObject = {"type": "any_text"}
+
+ReadTokens = Callable[[Sequence[int]], str]
+"""Returns the text of tokens, special ones included."""
 
 
 def count_kept(format_: Format, discarded: Sequence[int], read: ReadTokens) -> tuple[int, str]:
@@ -40,22 +43,11 @@ def build_call_grammar(format_: Format, request: ParserRequest, lead: str) -> Js
     lead: the text before the first call. None: the grammar cannot express the tools' names.
     """
     single = not request.parallel_tool_calls
-    tag = build_tag(format_, _read_tools(request.tools), forced=True, single=single)
+    parameters = read_parameters(request.tools)
+    tools = [(name, standardize(schema or ANY_OBJECT)) for name, schema in parameters.items()]
+    tag = build_tag(format_, tools, forced=True, single=single)
     if tag is None:
         return None
     before = [exactly(lead)] if lead else []
-    after = [] if single else [_ANY_TEXT]
+    after = [] if single else [ANY_TEXT]
     return {"structural_tag": {**tag, "format": in_turn([*before, tag["format"], *after])}}
-
-
-def _read_tools(tools: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
-    """Return each tool's name, with the schema of its arguments."""
-    functions = (tool["function"] for tool in tools)
-    return [
-        (function["name"], standardize(function.get("parameters") or ANY_OBJECT))
-        for function in functions
-    ]
-
-
-ReadTokens = Callable[[Sequence[int]], str]
-"""Returns the text of tokens, special ones included."""

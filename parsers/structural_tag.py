@@ -41,7 +41,7 @@ from .literal_grammar import LiteralGrammar
 _PLAIN_NAME = re.compile(r"[\w.:/-]+")
 _PYTHON_NAME = re.compile(r"[^\W\d][\w.-]*")
 _HOLE = re.compile(r"\{(?:name|arguments|index)\}")
-_ANY_TEXT: JsonObject = {"type": "any_text"}
+ANY_TEXT: JsonObject = {"type": "any_text"}
 _NUMBER: JsonObject = {"type": "regex", "pattern": r"\d+"}
 # Line breaks before calls that follow no content.
 _GAP: JsonObject = {"type": "regex", "pattern": r"\n{0,3}"}
@@ -148,10 +148,10 @@ class _Calls:
         bare = find_markers(self._format.states, (State.START,), CALL_STATES)
         if not opening.startswith(tuple(bare)):
             return self._triggered(opening)
-        text = _ANY_TEXT
+        text = ANY_TEXT
         if marker := spelling.after_text:
             calls = optional(in_turn([exactly(marker), self._section()]))
-            text = in_turn([{**_ANY_TEXT, "excludes": [marker]}, calls])
+            text = in_turn([{**ANY_TEXT, "excludes": [marker]}, calls])
         first, *_ = _HOLE.split(spelling.around[0] + spelling.call)
         left, kept = _other_beginnings(first + name for name, _ in self._tools)
         return either([self._section(), _pattern(kept), in_turn([_pattern(left), text])])

@@ -152,22 +152,14 @@ class Regeneration:
         self.sent += token_ids
         if self._first_fault is not None and len(self.sent) > self._kept:
             self._count("complete")
-        left = len(token_ids)
-        while left and self.unsent:
-            chunk = self.unsent[0]
-            if (size := len(chunk.token_ids)) <= left:
-                left -= size
-                self.unsent.pop(0)
-            else:
-                self.unsent[0] = chunk.cut(left, size)
-                left = 0
+        _, self.unsent = split(self.unsent, len(token_ids))
 
     def plan(self, faulty: FaultyCall) -> bool:
         """Prepare another attempt at a call; return False if it stays open."""
         fault = faulty.fault
         self._first_fault = self._first_fault or fault
         waiting = faulty.kept - self._resumed - len(self.sent)
-        unsent = [token_id for chunk in self.unsent for token_id in chunk.token_ids]
+        unsent = self._unsent_tokens()
         lead, text = count_kept(self._shared.format, unsent[waiting:], self._shared.read)
         stays = waiting + lead
         kept, discarded = len(self.sent) + stays, len(unsent) - stays
@@ -189,7 +181,12 @@ class Regeneration:
         self._discarded += discarded
         self._discarded_here += discarded
         self.fault, self._taken_back = fault, discarded
-        self._before, self.unsent = self.unsent, keep(self.unsent, stays)
+        self._before = self.unsent
+        # Generation goes on after what stays, also where it had ended.
+        self.unsent = [
+            msgspec.structs.replace(chunk, finish_reason=None, stop_reason=None)
+            for chunk in split(self.unsent, stays)[0]
+        ]
         return True
 
     def start(self) -> Attempt:
@@ -211,7 +208,7 @@ class Regeneration:
 
     def _go_on(self, grammar: JsonObject | None) -> Attempt:
         self.fault, self.is_answered = None, False
-        unsent = [token_id for chunk in self.unsent for token_id in chunk.token_ids]
+        unsent = self._unsent_tokens()
         kept = [*self.sent, *unsent]
         self._added = len(unsent)
         stops = dict(self._request.get("stop_conditions") or {})
@@ -246,6 +243,9 @@ class Regeneration:
         cached = chunk.cached_tokens and min(chunk.cached_tokens, self._params.prompt_length)
         return msgspec.structs.replace(chunk, prompt_tokens=prompt, cached_tokens=cached)
 
+    def _unsent_tokens(self) -> list[int]:
+        return [token_id for chunk in self.unsent for token_id in chunk.token_ids]
+
     def _has_room(self, kept: int) -> bool:
         longest = (self._request.get("stop_conditions") or {}).get("max_tokens")
         return longest is None or longest > kept
@@ -256,16 +256,18 @@ class Regeneration:
         self._first_fault, self._discarded_here = None, 0
 
 
-def keep(chunks: Sequence[Chunk], tokens: int) -> list[Chunk]:
-    """Return the first `tokens` of the chunks, after which generation goes on."""
-    kept: list[Chunk] = []
-    for chunk in chunks:
+def split(chunks: Sequence[Chunk], tokens: int) -> tuple[list[Chunk], list[Chunk]]:
+    """Return the chunks of the first `tokens`, and those of the others."""
+    first: list[Chunk] = []
+    for number, chunk in enumerate(chunks):
         if tokens <= 0:
-            break
-        part = chunk.cut(0, tokens)
-        kept.append(msgspec.structs.replace(part, finish_reason=None, stop_reason=None))
-        tokens -= len(chunk.token_ids)
-    return kept
+            return first, list(chunks[number:])
+        size = len(chunk.token_ids)
+        first.append(chunk.cut(0, tokens))
+        if size > tokens:
+            return first, [chunk.cut(tokens, size), *chunks[number + 1 :]]
+        tokens -= size
+    return first, []
 
 
 async def stop_together(

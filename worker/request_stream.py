@@ -18,6 +18,7 @@ from ..base.json_types import JsonObject
 from ..base.limits import MAX_ERROR, MAX_PARAMS_CHARACTERS
 from ..base.log import get_logger
 from ..engines.dynamo.types import Context, ResponseSender
+from ..parsers.base import WorkerMalformedCalls
 from ..parsers.events import MALFORMATIONS
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.engine_output import ABORTS, engine_error, parse_engine_output
@@ -54,6 +55,15 @@ def read_params(request: JsonObject) -> PostprocessParams | None:
         # The frontend post-processes unchanged chunks, so the client loses nothing.
         logger.warning("request passes without post-processing: %s", error)
         return None
+
+
+def treat_malformed(
+    params: PostprocessParams, malformed_calls: WorkerMalformedCalls
+) -> PostprocessParams:
+    """Return `params` with what becomes of malformed calls."""
+    if params.parser.malformed_calls == malformed_calls:
+        return params
+    return replace(params, parser=replace(params.parser, malformed_calls=malformed_calls))
 
 
 class WorkerPostprocessor:
@@ -100,14 +110,15 @@ class WorkerPostprocessor:
         again: generates the request's malformed calls again.
         """
         malformed_calls = self.backend.settings.malformed_calls
-        left_open = "open" if malformed_calls == "regenerate" else malformed_calls
         # A recording has the final answer, which every reader reads alike.
-        recorded = replace(params, parser=replace(params.parser, malformed_calls=left_open))
-        parser = replace(params.parser, malformed_calls=malformed_calls)
-        params = recorded if again is None else replace(params, parser=parser)
+        params = treat_malformed(
+            params, "open" if malformed_calls == "regenerate" else malformed_calls
+        )
         recorder = None
         if self._recorder is not None:
-            recorder = self._recorder.start(recorded, token_ids, context)
+            recorder = self._recorder.start(params, token_ids, context)
+        if again is not None:
+            params = treat_malformed(params, malformed_calls)
         pump = RequestPump(self, params, token_ids, engine, recorder, again)
         return pump.pull(outputs) if sender is None else pump.push(outputs, sender)
 
@@ -310,13 +321,12 @@ class RequestPump:
             return
         if again.plan(scheduled.faulty):
             self._abort(0)
-            return
-        self._leave_open(again)
+        else:
+            self._leave_open(again)
 
     def _leave_open(self, again: Regeneration) -> None:
         """Restart post-processing so that malformed calls stay open from now on."""
-        parser = replace(self._params.parser, malformed_calls="open")
-        self._params = replace(self._params, parser=parser)
+        self._params = treat_malformed(self._params, "open")
         self._restart(again)
 
     async def _read(self, outputs: AsyncIterator[JsonObject]) -> None:
