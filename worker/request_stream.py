@@ -279,16 +279,18 @@ class RequestPump:
 
     async def _repeat_calls(self, again: Regeneration) -> None:
         """Generate malformed calls again, each once the engine's request before has ended."""
-        while self._stream is not None:
-            if again.fault is None:
-                self._stream.flush(self._loop.time())
-                self._flush()
-            while again.fault is None and not self._ended and not self._is_drained():
-                again.changed.clear()
-                await again.changed.wait()
-            if again.fault is None:
-                return
+        while await self._finds_fault(again):
             await self._attempt(again)
+
+    async def _finds_fault(self, again: Regeneration) -> bool:
+        """Send what the engine has generated; return whether a call is to be generated again."""
+        if again.fault is None and self._stream is not None:
+            self._stream.flush(self._loop.time())
+            self._flush()
+        while again.fault is None and not self._ended and not self._is_drained():
+            again.changed.clear()
+            await again.changed.wait()
+        return again.fault is not None
 
     async def _attempt(self, again: Regeneration) -> None:
         """Generate a call again; if the engine refuses that, go on without."""

@@ -5,6 +5,8 @@ Those with `THINKING_SEED` write its reasoning, and then what they like.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from typing_extensions import override
 from vllm import SamplingParams
@@ -19,11 +21,6 @@ SCRIPT = encode(ANSWER.replace("> Rome <", ">Rome<") + "<|im_end|>")
 REASONING = encode(THOUGHT)
 
 
-def follow_script(output: list[int], logits: torch.Tensor) -> torch.Tensor:
-    """Return the logits of one row."""
-    return vllm_logits.allow(SCRIPT[min(len(output), len(SCRIPT) - 1)], logits)
-
-
 def think(output: list[int], logits: torch.Tensor) -> torch.Tensor:
     """Return the logits of one row that thinks as scripted."""
     if len(output) < len(REASONING):
@@ -36,4 +33,4 @@ class Scripted(vllm_logits.Scripted):
 
     @override
     def new_req_logits_processor(self, params: SamplingParams) -> RequestLogitsProcessor | None:
-        return {SEED: follow_script, THINKING_SEED: think}.get(params.seed)
+        return {SEED: partial(vllm_logits.follow, SCRIPT), THINKING_SEED: think}.get(params.seed)

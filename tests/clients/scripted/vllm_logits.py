@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from typing_extensions import override
 from vllm import SamplingParams
@@ -15,6 +17,11 @@ def allow(token_id: int, logits: torch.Tensor) -> torch.Tensor:
     masked = torch.full_like(logits, float("-inf"))
     masked[token_id] = 0
     return masked
+
+
+def follow(script: Sequence[int], output: list[int], logits: torch.Tensor) -> torch.Tensor:
+    """Return the logits of one row that writes `script`, and its last token again."""
+    return allow(script[min(len(output), len(script) - 1)], logits)
 
 
 def follow_script(prompt: list[int], output: list[int], logits: torch.Tensor) -> torch.Tensor:

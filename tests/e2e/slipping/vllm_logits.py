@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 
-import torch
 from typing_extensions import override
 from vllm import SamplingParams
 from vllm.v1.sample.logits_processor import RequestLogitsProcessor
@@ -12,11 +11,6 @@ from vllm.v1.sample.logits_processor import RequestLogitsProcessor
 from tests.clients.scripted import vllm_logits
 
 from .scripts import find_script
-
-
-def follow(script: list[int], output: list[int], logits: torch.Tensor) -> torch.Tensor:
-    """Return the logits of one row."""
-    return vllm_logits.allow(script[min(len(output), len(script) - 1)], logits)
 
 
 class Slipping(vllm_logits.Scripted):
@@ -27,4 +21,4 @@ class Slipping(vllm_logits.Scripted):
         script = find_script(params.seed)
         if script is None or params.structured_outputs is not None:
             return None
-        return functools.partial(follow, script)
+        return functools.partial(vllm_logits.follow, script)
