@@ -39,7 +39,7 @@ ELSEWHERE: dict[str, str] = {
         postprocess/chunk_scheduler:take postprocess/stage_timing:take
         postprocess/messages:split postprocess/postprocessor:_fail""",
     "a call that is held back, within MAX_DISCARDED_TOKENS, MAX_DOUBTED and MAX_TOOLS": """
-        guided/call_again:_read_tools guided/call_again:count_kept
+        guided/call_again:build_call_grammar guided/call_again:count_kept
         postprocess/call_hold:__init__ postprocess/call_hold:_is_in_doubt
         postprocess/call_hold:_pass_on postprocess/call_hold:calls""",
     "what is recorded or inspected": """postprocess/delta_builder:logprobs
