@@ -22,13 +22,14 @@ from ..base.errors import SetupError, shorten
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
 from ..engines.dynamo import types as dynamo
-from ..guided.call_policy import ReasoningTags, after_reasoning
+from ..guided.call_policy import ReasoningTags
 from ..postprocess.fallback import Report
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
-from ..postprocess.postprocessor import Postprocessor, log_failure, starts_in_reasoning
+from ..postprocess.postprocessor import Postprocessor, log_failure
 from ..postprocess.stop_tokens import take_stop_tokens
 from ..recording.recorder import Recorder, draw
 from ..tokenization.model_files import read_vocabulary_size
+from .grammar_start import GrammarStart, read_grammar
 from .http_errors import REFUSALS, REFUSED_PROMPTS, as_http_errors, build_refusal
 from .parser_names import read_worker_card
 from .request.chat_request import (
@@ -38,6 +39,7 @@ from .request.chat_request import (
     write_reasoning_as_text,
 )
 from .request.validation import MEDIA_PARTS, check_request
+from .response.guided_moves import GuidedMoves
 from .response.openai_chunks import AnnotatedChunk, OpenAIChunkWriter
 from .response.worker_stream import StreamReader, WorkerError
 from .turns.turn_keeper import Conversation, LocalFactories, TurnKeeper
@@ -54,28 +56,14 @@ class Prepared(msgspec.Struct):
 
     request: the client's. preprocessed: as Dynamo routes it; its `token_ids` are the prompt.
     params: for post-processing. conversation: None if the answer is not to be kept.
+    grammar: of the answer, as for one without reasoning; None if it has none.
     """
 
     request: ChatRequest
     preprocessed: JsonObject
     params: PostprocessParams
     conversation: Conversation | None = None
-
-
-class _GuidedOptions(msgspec.Struct):
-    guided_decoding: JsonObject | None = None
-
-
-class _Guided(msgspec.Struct):
-    """The fields of a preprocessed request that say when its grammar begins."""
-
-    sampling_options: _GuidedOptions
-    require_reasoning: bool | None = None
-
-    @property
-    def grammar(self) -> JsonObject | None:
-        """The grammar of the answer."""
-        return self.sampling_options.guided_decoding
+    grammar: JsonObject | None = None
 
 
 # Renders and tokenizes a request. Leaving the context manager, after the response, frees what the
@@ -132,6 +120,7 @@ class ChatModel:
     local_factories: build post-processing for plain workers' chunks; called with the first one.
     recorder: of its requests; None to record nothing. turns: None to keep none.
     reasoning: the markers of the reasoning that a grammar must let pass; None if the engine does.
+    grammar_start: where the grammars of answers begin.
     wrap_engine: for the streams of plain workers. report: called for a parser of theirs that fails.
     """
 
@@ -150,7 +139,6 @@ class ChatModel:
         card = deployment.card
         self.recorder = recorder
         self.turns = turns
-        self.reasoning = reasoning
         self.wrap_engine = wrap_engine
         self.report = report
         self.deployment = deployment
@@ -162,6 +150,7 @@ class ChatModel:
         self.local_factories = local_factories
         runtime_config = dynamo.read_runtime_config(card)
         self._is_plain = read_worker_card(runtime_config) is None
+        self.grammar_start = GrammarStart(reasoning, self._is_plain, lambda: local_factories()[1])
         self._read_again_by = runtime_config.tool_call_parser
 
     async def answer(
@@ -213,7 +202,8 @@ class ChatModel:
                 if self.recorder is not None:
                     prepared.params = msgspec.structs.replace(prepared.params, draw=draw())
                 prepared.preprocessed.setdefault("extra_args", {})[KEY] = encode(prepared.params)
-                self._place_reasoning(prepared)
+                prepared.grammar = read_grammar(prepared.preprocessed)
+                self.grammar_start.place(prepared.preprocessed, prepared.params)
                 yield prepared
 
     @asynccontextmanager
@@ -241,31 +231,6 @@ class ChatModel:
         detokenizers, _ = self.local_factories()
         return detokenizers.is_special(token_id)
 
-    def _place_reasoning(self, prepared: Prepared) -> None:
-        """Let the answer reason before its grammar.
-
-        The grammar begins with reasoning, or a plain worker's engine is told that the answer does:
-        SGLang's grammars otherwise begin with the first token. Other engines, and workers that
-        post-process, find out by themselves.
-        Raises `RequestError` as `after_reasoning`.
-        """
-        preprocessed = prepared.preprocessed
-        decoded = msgspec.convert(preprocessed, _Guided)
-        tags, grammar = self.reasoning, decoded.grammar
-        if grammar is None or (
-            tags is None and (not self._is_plain or decoded.require_reasoning is True)
-        ):
-            return
-        _, parsers = self.local_factories()
-        begins = starts_in_reasoning(
-            prepared.params, parsers, preprocessed["token_ids"], opened=tags is not None
-        )
-        if tags is None:
-            preprocessed["require_reasoning"] = begins
-        else:
-            options: JsonObject = preprocessed["sampling_options"]
-            options["guided_decoding"] = after_reasoning(grammar, tags, opened=begins)
-
     async def chunks(
         self, prepared: Prepared, context: dynamo.Context, engine: dynamo.RoutedEngine | None = None
     ) -> AsyncIterator[tuple[Chunk, PostprocessedChunk]]:
@@ -280,13 +245,12 @@ class ChatModel:
         recorder = None
         if self.recorder is not None:
             recorder = self.recorder.start(params, prompt, context)
-        reader = StreamReader(
-            params,
-            lambda: Postprocessor(
-                params, *self.local_factories(), prompt_token_ids=prompt, report=self.report
-            ),
-            recorder,
-        )
+
+        def make_postprocessor() -> Postprocessor:
+            factories = self.local_factories()
+            return Postprocessor(params, *factories, prompt_token_ids=prompt, report=self.report)
+
+        reader = StreamReader(params, make_postprocessor, recorder)
         read = reader.read if recorder is None else reader.read_and_record
         collector = None
         if self.turns is not None and prepared.conversation is not None:
@@ -294,8 +258,9 @@ class ChatModel:
                 prepared.conversation, preprocessed, params, reader.token_ids
             )
         engine = self.wrap_engine(engine or self.deployment.engine)
+        moving = self._let_move(engine, prepared, reader, make_postprocessor)
         try:
-            async for chunk in read(engine, preprocessed, context):
+            async for chunk in read(moving, preprocessed, context):
                 if collector is not None:
                     collector.add(chunk[1].deltas)
                 yield chunk
@@ -308,6 +273,21 @@ class ChatModel:
             reason = shorten(str(error.__cause__ or error))
             logger.warning("request %s: the worker refuses it: %s", params.response_id, reason)
             raise
+
+    def _let_move(
+        self,
+        engine: dynamo.RoutedEngine,
+        prepared: Prepared,
+        reader: StreamReader,
+        make_postprocessor: Callable[[], Postprocessor],
+    ) -> dynamo.RoutedEngine:
+        """Return an engine that moves a request with a grammar if its worker dies."""
+        limit, params = self.deployment.config.migration_limit, prepared.params
+        if prepared.grammar is None or params.n > 1 or not limit:
+            return engine
+        return GuidedMoves(
+            engine, limit, reader, params, prepared.grammar, self.grammar_start, make_postprocessor
+        )
 
     def writer(self, prepared: Prepared) -> OpenAIChunkWriter:
         """Return a writer of the client's chat.completion.chunks."""

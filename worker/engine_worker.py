@@ -79,6 +79,7 @@ class GenerateCall(NamedTuple, Generic[HandlerT]):
     """One call of a handler that is post-processed.
 
     generate: the handler's method, with all of Dynamo's other arguments.
+    token_ids: of the prompt, then those that another worker generated.
     is_stock: the call came from a stock frontend.
     """
 
@@ -87,7 +88,7 @@ class GenerateCall(NamedTuple, Generic[HandlerT]):
     request: JsonObject
     context: Context
     params: PostprocessParams
-    prompt_token_ids: list[int]
+    token_ids: list[int]
     is_stock: bool = False
 
     def start(self) -> AsyncIterator[JsonObject]:
@@ -318,10 +319,10 @@ class Worker(abc.ABC, Generic[HandlerT]):
         self, call: GenerateCall[HandlerT], request: JsonObject, ending: str
     ) -> Attempt:
         """Have the engine go on where a malformed call began."""
-        prompt = list(request["token_ids"])
+        token_ids = list(request["token_ids"])
         whole = cast(WorkerContext, call.context)
         context = whole.detached(whole.id() + ending)
-        again = call._replace(request=request, context=context, prompt_token_ids=prompt)
+        again = call._replace(request=request, context=context, token_ids=token_ids)
         outputs, handle = self.run(again)
         return Attempt(stop_together(outputs, whole, context), handle)
 
@@ -437,8 +438,8 @@ class Worker(abc.ABC, Generic[HandlerT]):
                 check_params(params, len(token_ids))
             except (RequestError, ValueError, TypeError, KeyError) as error:
                 return push_or_pull(refuse(error), response_sender)
-            prompt, is_stock = token_ids[: params.prompt_length], postprocessor is self._stock
-            call = GenerateCall(start, handler, request, context, params, prompt, is_stock)
+            is_stock = postprocessor is self._stock
+            call = GenerateCall(start, handler, request, context, params, token_ids, is_stock)
             again, (outputs, handle) = self._begin_regeneration(call, token_ids), self.run(call)
             return postprocessor.stream(
                 outputs, params, token_ids, handle, response_sender, context, again

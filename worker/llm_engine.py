@@ -149,7 +149,7 @@ class LLMEngineWorker(Worker[LLMEngine]):
         if sampling.get("guided_decoding") and "require_reasoning" not in call.request:
             # Dynamo's field for engines whose grammar would begin with the first token.
             call.request["require_reasoning"] = starts_in_reasoning(
-                call.params, self.parsers, call.prompt_token_ids, self.metrics.report
+                call.params, self.parsers, call.token_ids, self.metrics.report
             )
         request = LLMEngineRequest(call)
         return request.outputs(), request

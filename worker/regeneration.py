@@ -19,6 +19,7 @@ from ..base.json_types import JsonObject
 from ..base.limits import MAX_CALL_ATTEMPTS, MAX_DISCARDED_TOKENS, MAX_REQUEST_ATTEMPTS
 from ..engines.dynamo.types import WorkerContext
 from ..guided.call_again import ReadTokens, build_call_grammar, count_kept
+from ..guided.continuation import go_on_after
 from ..parsers.format import Format
 from ..postprocess.call_hold import CallFault, FaultyCall, RegenerationOutcome
 from ..postprocess.engine_output import engine_error
@@ -211,19 +212,7 @@ class Regeneration:
         unsent = self._unsent_tokens()
         kept = [*self.sent, *unsent]
         self._added = len(unsent)
-        stops = dict(self._request.get("stop_conditions") or {})
-        for name in ("max_tokens", "min_tokens"):
-            if stops.get(name) is not None:
-                stops[name] = max(0, stops[name] - len(kept))
-        request = {
-            **self._request,
-            "token_ids": [*self._token_ids, *kept],
-            "stop_conditions": stops,
-            "sampling_options": {
-                **(self._request.get("sampling_options") or {}),
-                "guided_decoding": grammar,
-            },
-        }
+        request = go_on_after(self._request, self._token_ids, kept, grammar)
         self._requests += 1
         return self._start(request, f"-again{self._requests}")
 

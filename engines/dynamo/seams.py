@@ -89,6 +89,7 @@ FRONTEND = (
         read(CONFIG + "preprocess_workers"),
         read(CONFIG + "kv_cache_block_size"),
         read(CONFIG + "exclude_tools_when_tool_choice_none"),
+        read(CONFIG + "migration_limit"),
         read(CONFIG + "trust_remote_code"),
         read(CONFIG + "http_host"),
         read(CONFIG + "http_port"),

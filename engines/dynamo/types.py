@@ -128,7 +128,7 @@ class RoutedEngine(Protocol):
 
     async def generate(
         self, request: JsonObject, *, context: Context
-    ) -> AsyncIterator[AnnotatedItem] | AsyncIterator[JsonObject]:
+    ) -> AsyncIterator[AnnotatedItem | JsonObject]:
         """Route a preprocessed request and return the worker's stream.
 
         The engine outputs may come bare, as from Dynamo's `KvRouter`.
@@ -165,6 +165,10 @@ class FrontendConfig(Protocol):
     @property
     def exclude_tools_when_tool_choice_none(self) -> bool:
         """Whether the chat template is rendered without tools if the request forbids calls."""
+
+    @property
+    def migration_limit(self) -> int:
+        """How often a request may move to another worker."""
 
     @property
     def trust_remote_code(self) -> bool:

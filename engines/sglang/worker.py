@@ -263,7 +263,7 @@ class SglangWorker(PatchedWorker["Config", "DecodeWorkerHandler"]):
     ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
         manager, params = call.handler.engine.tokenizer_manager, call.params
         reasons: Callable[[], bool] = functools.partial(
-            starts_in_reasoning, params, self.parsers, call.prompt_token_ids, self.metrics.report
+            starts_in_reasoning, params, self.parsers, call.token_ids, self.metrics.report
         )
         if call.is_stock:
             reasons = bool  # False: such a frontend tells the engine itself

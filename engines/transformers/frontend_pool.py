@@ -117,7 +117,7 @@ class PooledEngine(RoutedEngine):
     @override
     async def generate(
         self, request: JsonObject, *, context: Context
-    ) -> AsyncIterator[AnnotatedItem] | AsyncIterator[JsonObject]:
+    ) -> AsyncIterator[AnnotatedItem | JsonObject]:
         items = await self._engine.generate(request, context=context)
         params = read_params(request)
         if params is None:
@@ -129,7 +129,7 @@ class PooledEngine(RoutedEngine):
 
 
 async def read_outputs(
-    items: AsyncIterator[AnnotatedItem] | AsyncIterator[JsonObject],
+    items: AsyncIterator[AnnotatedItem | JsonObject],
 ) -> AsyncIterator[JsonObject]:
     """Yield the outputs in a worker's stream. Raises `WorkerError`."""
     async for item in items:

@@ -137,6 +137,7 @@ class StreamReader:
         others.
     recorder: of this request; None if it is not recorded.
     token_ids: of each choice, as far as they have been read.
+    has_sent: whether any delta has been given.
     """
 
     def __init__(
@@ -152,8 +153,23 @@ class StreamReader:
         # All tokens of each choice, so that post-processing can start here at any chunk.
         self.token_ids: list[list[int]] = [[] for _ in range(params.n)]
         self._finished: set[int] = set()
+        self.has_sent = False
         # A plain worker that died sent them; Dynamo moves only requests with a single choice.
         self._logprobs: list[TokenLogprob] = []
+
+    @property
+    def finished(self) -> bool:
+        """Whether all choices have finished."""
+        return len(self._finished) == self._params.n
+
+    def restart(self) -> None:
+        """Forget what was read: the answer, of which no delta was given, begins anew."""
+        for token_ids in self.token_ids:
+            if self._recorder is not None:
+                self._recorder.take_back(len(token_ids))
+            token_ids.clear()
+        self._postprocessor = None
+        self._logprobs = []
 
     async def read(
         self, engine: RoutedEngine, request: JsonObject, context: Context
@@ -177,13 +193,13 @@ class StreamReader:
                 if context.is_stopped():
                     return  # otherwise chunks that are already buffered would still arrive
         except Exception as error:
-            if len(self._finished) == self._params.n or await _client_has_left(context):
+            if self.finished or await _client_has_left(context):
                 return
             shown = interpret_error(error)
             if shown is error:
                 raise
             raise shown from error
-        if len(self._finished) < self._params.n and not await _client_has_left(context):
+        if not self.finished and not await _client_has_left(context):
             raise WorkerError("the worker ended the stream without a finish_reason", retryable=True)
 
     async def read_and_record(
@@ -201,8 +217,7 @@ class StreamReader:
             raise
         finally:
             if recorder is not None:
-                all_finished = len(self._finished) == self._params.n
-                outcome: Outcome = "finished" if all_finished else "cancelled"
+                outcome: Outcome = "finished" if self.finished else "cancelled"
                 recorder.end("failed" if error else outcome, error)
 
     def _read_item(
@@ -242,7 +257,9 @@ class StreamReader:
         if self._recorder is not None:
             self._record(self._recorder, chunk, processed)
         self.token_ids[chunk.index] += chunk.token_ids
-        self._finished.update(delta.index for delta in processed.deltas if delta.finish_reason)
+        if processed.deltas:
+            self.has_sent = True
+            self._finished.update(delta.index for delta in processed.deltas if delta.finish_reason)
         if rest.engine_data is not None:
             prompt = rest.engine_data.prompt_logprobs
             chunk = msgspec.structs.replace(chunk, prompt_logprobs=prompt)

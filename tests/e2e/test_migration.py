@@ -110,6 +110,55 @@ def test_the_stream_goes_on(fleet: tuple[Process, list[Process]], latency: str, 
     assert usage.completion_tokens == output_tokens(transcript)
 
 
+JSON: dict[str, Any] = {"response_format": {"type": "json_object"}}
+GUIDED = [(True, "reasoning_call"), (False, "reasoning_call"), (False, "count")]
+
+
+# Dynamo moves no request with a grammar. Ours goes on in reasoning, and begins anew while the
+# client has nothing.
+@pytest.mark.parametrize("latency", ["lowest"])
+@pytest.mark.parametrize("command", ["ours"])
+@pytest.mark.parametrize(
+    ("stream", "name", "pace"),
+    [(stream, name, choose_pace(name)) for stream, name in GUIDED],
+)
+def test_an_answer_with_a_grammar_goes_on(
+    fleet: tuple[Process, list[Process]], stream: bool, name: str
+) -> None:
+    frontend, workers = fleet
+    transcript = TRANSCRIPTS[name]
+    client = Client(frontend.url, MODEL_NAME)
+    client.ask(TRANSCRIPTS["plain_text"])
+    with ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(client.ask, transcript, stream=stream, **JSON)
+        victims: list[Process] = []
+        while not victims and not asked.done():
+            time.sleep(0.02)
+            victims = [worker for worker in workers if metric(worker.url, IN_FLIGHT)]
+        time.sleep(0.2)
+        for worker in victims:
+            worker.kill()
+        response = asked.result()
+    assert "another one goes on" in frontend.log.read_text()
+    assert response.message == transcript["expect"]
+    assert response.usage.completion_tokens == output_tokens(transcript)
+
+
+@pytest.mark.parametrize("latency", ["lowest"])
+@pytest.mark.parametrize("command", ["ours"])
+def test_an_answer_with_a_grammar_goes_on_after_its_worker_died_before(
+    fleet: tuple[Process, list[Process]],
+) -> None:
+    """Between the turns of an agent: discovery still lists the worker."""
+    frontend, workers = fleet
+    transcript = TRANSCRIPTS["plain_text"]
+    client = Client(frontend.url, MODEL_NAME)
+    client.ask(transcript, **JSON)
+    workers[0].kill()
+    for stream in (True, False, True, False):
+        assert client.ask(transcript, stream=stream, **JSON).message == transcript["expect"]
+
+
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 REQUESTS: dict[str, dict[str, Any]] = {
     CHAT: build_request(TRANSCRIPTS["plain_text"], MODEL_NAME, {}),
@@ -170,8 +219,10 @@ def test_a_whole_answer_has_the_logprobs_of_all_its_tokens(
     client.ask(TRANSCRIPTS["plain_text"])
     with ThreadPoolExecutor(1) as thread:
         asked = thread.submit(client.ask, transcript, stream=False, logprobs=True, top_logprobs=1)
-        while not (victims := [worker for worker in workers if metric(worker.url, IN_FLIGHT)]):
+        victims: list[Process] = []
+        while not victims and not asked.done():
             time.sleep(0.02)
+            victims = [worker for worker in workers if metric(worker.url, IN_FLIGHT)]
         time.sleep((output_tokens(transcript) or 0) / float(TOKENS_PER_SECOND) / 2)
         for worker in victims:
             worker.kill()

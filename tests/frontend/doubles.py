@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import AsyncIterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from backedge.base.json_types import JsonObject
@@ -89,9 +90,9 @@ class Instance:
         return "dynamo", "backend", "generate"
 
 
-def deployment(engine: Any, runtime: Any = None) -> Deployment:
+def deployment(engine: Any, runtime: Any = None, migration_limit: int = 0) -> Deployment:
     """Return the example model behind `engine`."""
-    config: Any = None
+    config: Any = SimpleNamespace(migration_limit=migration_limit)
     return Deployment(Instance(), Card(), engine, config, argparse.Namespace(), runtime)
 
 

@@ -34,12 +34,13 @@ OUTPUTS = [
 ]
 
 
-def model(engine, reasoning=None):
+def model(engine, reasoning=None, tags=None):
     policy = CallPolicy(enabled=False)
     prompts = HuggingFacePrompts(FILES.prompt_token_ids, {}, policy, has_reasoning_parser=False)
     preprocessor = PromptPreprocessor(prompts, FILES, PromptQueue(threads=1), None)
     parsers = linear_parsers(ParserNames(None, reasoning), read_vocabulary(tiny_tokenizer()))
-    return ChatModel(deployment(engine), preprocessor, lambda: (tiny_detokenizers(), parsers))
+    factories = tiny_detokenizers(), parsers
+    return ChatModel(deployment(engine), preprocessor, lambda: factories, reasoning=tags)
 
 
 def answer(outputs, reasoning=None, **fields):
@@ -110,8 +111,8 @@ def test_a_plain_workers_engine_is_told_of_reasoning_before_a_grammar(fields, re
 @pytest.mark.parametrize("thinks", [True, False])
 def test_a_grammar_begins_with_the_reasoning_that_no_engine_knows(thinks):
     engine = Engine(OUTPUTS)
-    served = model(engine, "qwen3")
-    served.reasoning = ReasoningTags(("<think>",), ("</think>",), decided=False)
+    tags = ReasoningTags(("<think>",), ("</think>",), decided=False)
+    served = model(engine, "qwen3", tags)
     fields = {"guided_regex": "a+", "chat_template_kwargs": {"enable_thinking": thinks}}
 
     async def run():

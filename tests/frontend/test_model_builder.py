@@ -21,6 +21,7 @@ from tests.parsers.chat_templates import build_template
 class Config:
     preprocess_workers = 0
     exclude_tools_when_tool_choice_none = True
+    migration_limit = 0
     trust_remote_code = False
     kv_cache_block_size = None
     http_host = "127.0.0.1"

@@ -177,7 +177,8 @@ def measure_fields(
         queue = PromptQueue(threads=1)
         model = runner.run(load("huggingface", FLAGS, queue, served))
         if served is PLAIN:  # as with a format of which no engine knows the reasoning
-            model.reasoning = ReasoningTags(("<think>",), ("</think>",), decided=False)
+            tags = ReasoningTags(("<think>",), ("</think>",), decided=False)
+            model.grammar_start = model.grammar_start._replace(tags=tags)
 
         async def prepare(body: bytes) -> None:
             async with model.prepare(json.loads(body)):

@@ -31,12 +31,14 @@ ELSEWHERE: dict[str, str] = {
         frontend/loop_thread:_run_forever frontend/teardown:_poll
         frontend/teardown:find_closing""",
     "chunks as they come": """frontend/factory:generator
+        frontend/response/guided_moves:_generate
         frontend/response/worker_stream:read_and_record postprocess/choice:_find_stop""",
     "a request's choices and what its worker has not sent": """
         postprocess/chunk_scheduler:__init__ postprocess/chunk_scheduler:_set_due
         postprocess/chunk_scheduler:_take postprocess/chunk_scheduler:flush
         postprocess/chunk_scheduler:forget postprocess/chunk_scheduler:oldest
         postprocess/chunk_scheduler:take postprocess/stage_timing:take
+        frontend/response/worker_stream:restart guided/continuation:go_on_after
         postprocess/messages:split postprocess/postprocessor:_fail""",
     "a call that is held back, within MAX_DISCARDED_TOKENS, MAX_DOUBTED and MAX_TOOLS": """
         guided/call_again:build_call_grammar guided/call_again:count_kept

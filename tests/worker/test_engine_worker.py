@@ -112,7 +112,7 @@ def test_a_request_with_params_is_post_processed() -> None:
     whole = aggregate_deltas([delta for post in posts if post for delta in post.deltas])
     assert whole.delta.content == TEXT
     (call,) = worker.calls
-    assert (call.context.id(), call.prompt_token_ids, call.params.n) == ("request-1", [7, 8], 1)
+    assert (call.context.id(), call.token_ids, call.params.n) == ("request-1", [7, 8], 1)
 
 
 @pytest.mark.parametrize("built", [True, False])

@@ -36,6 +36,7 @@ ENGINES = ["vllm", "sglang"]
 CONFIG: Any = SimpleNamespace(
     preprocess_workers=0,
     exclude_tools_when_tool_choice_none=True,
+    migration_limit=0,
     trust_remote_code=False,
     kv_cache_block_size=None,
     debug_perf=False,
