@@ -169,6 +169,12 @@ MAX_TOOLS = 1024
 # Some 200 tools' parameters; calls of an engine's own JSON grammar do not count.
 MAX_GRAMMAR_BYTES = 1_048_576
 """bytes: the grammar of parameters between tags, of all tools of a request | no grammar"""
+MAX_REST_CHARACTERS = 65_536
+"""characters: JSON with which another worker goes on under a grammar | the answer fails"""
+MAX_REST_DEPTH = 32
+"""levels: open containers of such JSON | the answer fails"""
+MAX_REST_MEMBERS = 32
+"""properties: that may be the next one of such JSON | the answer fails"""
 MAX_STOPS = 1_024
 """strings: stop strings | 400"""
 MAX_STOP_CHARACTERS = 100_000

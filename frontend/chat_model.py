@@ -258,7 +258,7 @@ class ChatModel:
                 prepared.conversation, preprocessed, params, reader.token_ids
             )
         engine = self.wrap_engine(engine or self.deployment.engine)
-        moving = self._let_move(engine, prepared, reader, make_postprocessor)
+        moving = self._let_move(engine, prepared, reader)
         try:
             async for chunk in read(moving, preprocessed, context):
                 if collector is not None:
@@ -279,15 +279,14 @@ class ChatModel:
         engine: dynamo.RoutedEngine,
         prepared: Prepared,
         reader: StreamReader,
-        make_postprocessor: Callable[[], Postprocessor],
     ) -> dynamo.RoutedEngine:
         """Return an engine that moves a request with a grammar if its worker dies."""
         limit, params = self.deployment.config.migration_limit, prepared.params
-        if prepared.grammar is None or params.n > 1 or not limit:
+        grammar, start = prepared.grammar, self.grammar_start
+        if grammar is None or params.n > 1 or not limit:
             return engine
-        return GuidedMoves(
-            engine, limit, reader, params, prepared.grammar, self.grammar_start, make_postprocessor
-        )
+        factories = self.local_factories
+        return GuidedMoves(engine, limit, reader, params, grammar, start, factories)
 
     def writer(self, prepared: Prepared) -> OpenAIChunkWriter:
         """Return a writer of the client's chat.completion.chunks."""

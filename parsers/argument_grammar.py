@@ -142,7 +142,42 @@ class _Split(NamedTuple):
     others: JsonObject | None
 
 
-class ParameterGrammar:
+class SchemaGrammar:
+    """What the grammars of one schema's values share.
+
+    root: the schema. spend: counts bytes of the grammar.
+    """
+
+    def __init__(self, root: JsonObject, any_order: bool, spend: Callable[[int], None]) -> None:
+        self._spend = spend
+        self._any_order = any_order
+        self._root = root = _define_root(root)
+        self._schema = FunctionSchema(root)
+        self._definitions = {word: root[word] for word in _DEFINITIONS if word in root}
+        self._definitions_bytes = len(msgspec.json.encode(self._definitions))
+
+    def _write_json(self, schema: JsonObject) -> JsonObject:
+        """Return the grammar of a part of the schema, as JSON."""
+        text = msgspec.json.encode(schema)
+        self._spend(len(text) + self._definitions_bytes)
+        outward = _OUTWARD.search(text) is not None
+        schema = {} if outward else {**schema, **self._definitions}
+        return json_value(schema, any_order=self._any_order)
+
+    def _resolve(self, schema: object) -> JsonObject:
+        """Return the schema that a reference leads to; {} for one that accepts anything."""
+        for _ in range(MAX_DEPTH):
+            if not isinstance(schema, dict):
+                return {}
+            if "$ref" not in schema:
+                return schema
+            target = self._schema.resolve(schema["$ref"])
+            rest = {word: value for word, value in schema.items() if word != "$ref"}
+            schema = {**target, **rest} if isinstance(target, dict) else rest
+        return {}
+
+
+class ParameterGrammar(SchemaGrammar):
     """The parameters of one function, each between its own tags.
 
     root: the function's schema. spend: counts bytes of the grammar.
@@ -156,16 +191,11 @@ class ParameterGrammar:
         any_order: bool,
         spend: Callable[[int], None],
     ) -> None:
-        self._spend = spend
+        super().__init__(root, any_order, spend)
         self._written = spelling.parameters
-        self._any_order = any_order
-        self._root = root = _define_root(root)
-        self._schema = FunctionSchema(root)
-        self._definitions = {word: root[word] for word in _DEFINITIONS if word in root}
         self._exits = _find_exits(format_, self._written)
         # The size of what a member and a value repeat.
         self._member_bytes = sum(map(len, (*self._written.values(), *self._exits)))
-        self._definitions_bytes = len(msgspec.json.encode(self._definitions))
 
     def build(self) -> JsonObject:
         """Return the grammar. Raises `Inexpressible`."""
@@ -253,13 +283,6 @@ class ParameterGrammar:
             schema = {**schema, "type": kind}
         return self._write_json(schema)
 
-    def _write_json(self, schema: JsonObject) -> JsonObject:
-        text = msgspec.json.encode(schema)
-        self._spend(len(text) + self._definitions_bytes)
-        outward = _OUTWARD.search(text) is not None
-        schema = {} if outward else {**schema, **self._definitions}
-        return json_value(schema, any_order=self._any_order)
-
     def _split(self, schema: object, depth: int = 0) -> _Split:
         self._spend(self._member_bytes)
         schema = self._resolve(schema)
@@ -290,18 +313,6 @@ class ParameterGrammar:
         firsts = {"\n", *(exit_[0] for exit_ in self._exits)}
         apart = "".join(map(escape, sorted(firsts)))
         return in_turn([{"type": "regex", "pattern": f"[^{apart}]{{{least}}}"}, text])
-
-    def _resolve(self, schema: object) -> JsonObject:
-        """Return the schema that a reference leads to; {} for one that accepts anything."""
-        for _ in range(MAX_DEPTH):
-            if not isinstance(schema, dict):
-                return {}
-            if "$ref" not in schema:
-                return schema
-            target = self._schema.resolve(schema["$ref"])
-            rest = {word: value for word, value in schema.items() if word != "$ref"}
-            schema = {**target, **rest} if isinstance(target, dict) else rest
-        return {}
 
 
 def _define_root(schema: JsonObject) -> JsonObject:

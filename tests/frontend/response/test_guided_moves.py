@@ -13,6 +13,7 @@ from backedge.frontend.response.guided_moves import GuidedMoves
 from backedge.frontend.response.worker_stream import StreamReader, WorkerError
 from backedge.guided.call_policy import ReasoningTags
 from backedge.parsers.base import ParserNames, ParserRequest
+from backedge.parsers.json_rest import build_rest
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess import Postprocessor
 from backedge.postprocess.delta_builder import aggregate_deltas
@@ -79,7 +80,8 @@ def read(
     async def run() -> tuple[Any, list[JsonObject]]:
         reader = StreamReader(request, make)
         start = GrammarStart(tags, is_plain=True, load_parsers=lambda: parsers)
-        moves = GuidedMoves(workers, limit, reader, request, grammar, start, make)
+        factories = tiny_detokenizers(), parsers
+        moves = GuidedMoves(workers, limit, reader, request, grammar, start, lambda: factories)
         first: JsonObject = {
             "token_ids": PROMPT,
             "stop_conditions": {"max_tokens": 100},
@@ -141,6 +143,21 @@ def test_an_answer_begins_anew_while_the_client_has_nothing(
     found, requests = read(output, count(before), grammar, stream=False)
     assert found == whole
     assert requests[1] == requests[0]
+
+
+@pytest.mark.parametrize("before", [THOUGHT, THOUGHT + '{"a": "Yes', THOUGHT + '{"a": "Yes"}'])
+@pytest.mark.parametrize("tags", [TAGS, None])
+def test_json_goes_on_under_the_grammar_of_its_rest(
+    before: str, tags: ReasoningTags | None
+) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    output = THOUGHT + '{"a": "Yes"}'
+    whole, _ = read(output, 1000, {"json": schema}, stream=True)
+    found, (_, second) = read(output, count(before), {"json": schema}, stream=True, tags=tags)
+    assert found == whole
+    rest = build_rest(before.removeprefix(THOUGHT), schema)
+    tag = {"structural_tag": {"type": "structural_tag", "format": rest}}
+    assert second["sampling_options"]["guided_decoding"] == tag
 
 
 def test_a_stream_within_its_grammar_is_lost() -> None:
