@@ -40,8 +40,6 @@ KINDS: dict[str, dict[str, Any]] = {
 # Chunks after which the worker is killed.
 KILLED_AT = 40
 
-pytestmark = pytest.mark.more
-
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, list[Process]]]:

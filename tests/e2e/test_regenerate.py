@@ -11,9 +11,19 @@ import pytest
 from tests.e2e.client import Client, Response
 from tests.e2e.conftest import VLLM_PARSERS
 from tests.e2e.slipping.scripts import FIRST_SEED, OUTPUTS, RIGHT, SLIPS, TEXT, TWO
-from tools.stack import HUGGINGFACE_FRONTEND, ROOT, Process, Stack, metric
+from tools.stack import (
+    GRPC_SERVER,
+    HUGGINGFACE_FRONTEND,
+    LOOPBACK,
+    ROOT,
+    Process,
+    Stack,
+    free_port,
+    metric,
+)
 
-ENGINES = ("vllm", "vllm-pool", "sglang")
+# The last one is known by Dynamo's interface alone: vLLM's gRPC server with a worker beside it.
+ENGINES = ("vllm", "vllm-pool", "sglang", *(["sidecar"] if GRPC_SERVER.is_dir() else []))
 FLAGS = (*VLLM_PARSERS, "--postprocess-malformed-calls", "regenerate")
 PARAMETERS = {
     "type": "object",
@@ -32,6 +42,11 @@ def start_worker(stack: Stack, engine: str) -> Process:
         module = "tests.e2e.slipping.sglang_worker"
         return stack.sglang("--sglang-processing", *more, *FLAGS, module=module, **names)  # type: ignore[arg-type]  # a dict has one type
     logits = ("--logits-processors", "tests.e2e.slipping.vllm_logits:Slipping")
+    if engine == "sidecar":
+        port, path = free_port(), f"{GRPC_SERVER}:{ROOT}"
+        stack.grpc_vllm(port, "--reasoning-parser", "qwen3", *logits, PYTHONPATH=path)
+        address = ("--engine", f"grpc://{LOOPBACK}:{port}", "--vllm-processing")
+        return stack.sidecar(*address, *FLAGS, name=engine, DYN_NAMESPACE=engine)
     pool = ("--postprocess-workers", "1") if engine == "vllm-pool" else ()
     return stack.worker("--vllm-processing", *logits, *pool, *FLAGS, **names)  # type: ignore[arg-type]  # as above
 

@@ -14,7 +14,6 @@ from backedge.parsers.schema_validation import accepts as is_valid
 from tests.parsers.walks import Walker, accepts
 
 xgrammar = pytest.importorskip("xgrammar")
-pytestmark = pytest.mark.more
 
 CITY = {"type": "string", "maxLength": 12}
 WEATHER: dict[str, Any] = {
