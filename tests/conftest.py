@@ -60,6 +60,7 @@ MORE = (
     "tests/e2e/test_pool.py",
     "tests/e2e/test_read_again.py",
     "tests/e2e/test_regenerate.py",
+    "tests/e2e/test_regenerate_loss.py",
     "tests/e2e/test_requests.py::test_dynamos_frontend_with_the_flag_is_the_same",
     "tests/e2e/test_rogue_worker.py",
     "tests/e2e/test_sglang.py",

@@ -31,7 +31,7 @@ ELSEWHERE: dict[str, str] = {
         frontend/loop_thread:_run_forever frontend/teardown:_poll
         frontend/teardown:find_closing""",
     "chunks as they come": """frontend/factory:generator
-        frontend/response/guided_moves:_generate
+        frontend/response/guided_moves:_generate frontend/response/guided_moves:_go_on
         frontend/response/worker_stream:read_and_record postprocess/choice:_find_stop""",
     "a request's choices and what its worker has not sent": """
         postprocess/chunk_scheduler:__init__ postprocess/chunk_scheduler:_set_due
