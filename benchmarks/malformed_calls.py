@@ -39,7 +39,7 @@ SLIPPING = ("--logits-processors", "tests.e2e.slipping.vllm_logits:Slipping")
 STREAMS = (1, 8, 32)
 TOKENS = 64  # of an answer
 BLOCK = 32  # tokens of the engine's cache that are found together
-LONG_PROMPT = 1200  # words
+LONG_PROMPT = 400  # words
 WEATHER: JsonObject = {
     "type": "object",
     "properties": {"city": {"type": "string", "maxLength": 12}, "days": {"type": "integer"}},
