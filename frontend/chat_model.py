@@ -30,7 +30,7 @@ from ..postprocess.stop_tokens import take_stop_tokens
 from ..recording.recorder import Recorder, draw
 from ..tokenization.model_files import read_vocabulary_size
 from .http_errors import REFUSALS, REFUSED_PROMPTS, as_http_errors, build_refusal
-from .parser_names import read_worker_card
+from .parser_selection import read_worker_card
 from .request.chat_request import (
     ChatRequest,
     apply_metadata_options,

@@ -19,7 +19,7 @@ from transformers.utils import chat_template_utils
 
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
-from ..tokenization.prompt_encoder import PromptCache, PromptEncoder, PromptLimit
+from ..tokenization.prompt_cache import PromptCache, PromptEncoder, PromptLimit
 from .chat_template import RESERVED, compile_template, find_variables
 from .rendering import ProcessTemplate
 

@@ -22,7 +22,7 @@ from ...base.limits import KEPT_TEMPLATES
 from ...base.log import get_logger
 from ...frontend.chat_model import Blocks
 from ...frontend.model_builder import ChatModelBuilder
-from ...frontend.parser_names import select_installed
+from ...frontend.parser_selection import select_installed
 from ...frontend.prompt_preprocessor import PromptPreprocessor
 from ...frontend.request.chat_request import ChatRequest
 from ...frontend.request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs

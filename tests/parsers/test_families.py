@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import re
 from collections.abc import Collection, Iterator
@@ -26,6 +25,7 @@ from hypothesis import strategies as st
 
 from benchmarks.samples.sample import Call, Outcome
 from benchmarks.samples.tokenizers import bpe, encode
+from tests.parsers.driver import cut_at, run
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS, Case, Family
@@ -47,10 +47,6 @@ def text_parsers(names: ParserNames, turn: str) -> ParserFactory:
     return linear_parsers(names, Vocabulary(decode=lambda _: turn))
 
 
-def build_names(family: Family) -> ParserNames:
-    return ParserNames(family.tool_parser, family.reasoning_parser)
-
-
 def build_request(case: Case) -> ParserRequest:
     tools = list(TOOLS if case.tools is None else case.tools)
     return ParserRequest(tools=tools, tool_choice="auto" if tools else "none")
@@ -59,25 +55,19 @@ def build_request(case: Case) -> ParserRequest:
 def build_text_parser(family: Family, case: Case) -> StreamParser:
     """Return a parser that knows no marker as a token; the prompt's turn is one token."""
     turn = case.prompt.rpartition("<|im_start|>")[2]
-    return text_parsers(build_names(family), turn)(build_request(case), [0] if case.prompt else [])
+    return text_parsers(family.names, turn)(build_request(case), [0] if case.prompt else [])
 
 
 def by_text(family: Family, case: Case, cuts: Collection[int]) -> list[Event]:
     """Return the joined events of a parser that knows no tokens, fed `case` cut at `cuts`."""
     parser = build_text_parser(family, case)
-    positions = [0, *sorted(cuts), len(case.output)]
-    events = [
-        event
-        for start, end in itertools.pairwise(positions)
-        for event in parser.feed(case.output[start:end])
-    ]
-    return join(events + parser.finish(cut=case.finish == "length"))
+    return run(parser, cut_at(case.output, cuts), cut=case.finish == "length")
 
 
 def by_token(family: Family, case: Case) -> list[Event]:
     """Return the joined events of a parser that knows its markers as tokens."""
     tokenizer = bpe(family.markers, family.special)
-    parsers = cached_linear_parsers(build_names(family), tokenizer)
+    parsers = cached_linear_parsers(family.names, tokenizer)
     parser = parsers(build_request(case), encode(tokenizer, case.prompt))
     events = feed_tokens(parser, tokenizer, case.output)
     return join(events + parser.finish(cut=case.finish == "length"))

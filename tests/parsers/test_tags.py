@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.events import Event, join
 from backedge.parsers.format import VALUE_STATES, State
-from backedge.parsers.linear_parsers import Vocabulary
-from backedge.parsers.parser_lookup import linear_parsers, tool_format
+from backedge.parsers.parser_lookup import tool_format
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.parsers import driver
 from tests.parsers.families.family import Family, function
 from tests.parsers.fuzzing import fuzz
 from tests.slips.outcome import Class, classify, read_shown
@@ -46,26 +43,10 @@ sizes = pytest.mark.parametrize("size", [1, 5, 1000])
 TOOL = function("f", text="string", command="string", n="integer", body="string")
 
 
-def parse(name: str, output: str, size: int = 1000, ids: dict[str, int] | None = None) -> Any:
-    """Return names, arguments as they were sent, and the calls left open.
-
-    ids: of the tokens, each of which is fed alone; without any, in pieces of `size` characters.
-    """
-    request = ParserRequest(tools=[*TOOLS, TOOL], tool_choice="auto")
-    parser = linear_parsers(ParserNames(name), Vocabulary(ids or {}))(request, [])
-    events: list[Event] = []
-    for piece, token in cut(output, size, ids or {}):
-        events += parser.feed(piece, [token])
-    shown = read_shown(join(events + parser.finish()))
+def parse(name: str, output: str, size: int = 0, ids: dict[str, int] | None = None) -> Any:
+    """Return names, arguments as they were sent, and the calls left open."""
+    shown = read_shown(driver.read(name, output, size, ids=ids, tools=[*TOOLS, TOOL]))
     return shown.names, shown.arguments, shown.still_open
-
-
-def cut(output: str, size: int, ids: dict[str, int]) -> Iterator[tuple[str, int]]:
-    """Yield the output in tokens, and in pieces of at most `size` characters between these."""
-    tokens = "|".join(map(re.escape, sorted(ids, key=len, reverse=True))) or "(?!)"
-    for part in re.split(f"({tokens})", output):
-        pieces = [part] if part in ids else re.findall(rf"(?s).{{1,{size}}}", part)
-        yield from ((piece, ids.get(piece, 0)) for piece in pieces)
 
 
 # Well-formed calls.

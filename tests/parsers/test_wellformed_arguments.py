@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.events import Event, join
+from backedge.parsers.events import Event
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers, tool_format
 from backedge.parsers.schema import json_type
@@ -21,10 +21,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parsers.arguments.reading import cut_pieces
+from tests.parsers.driver import run
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import Family
 from tests.parsers.fuzzing import fuzz
-from tests.parsers.generated import marker_ids, tokenize
+from tests.parsers.generated import tokenize
 from tests.slips.outcome import read_shown
 
 NAME = "search"
@@ -108,7 +109,7 @@ def read(name: str, output: str, schema: JsonObject, cuts: Sequence[int]) -> lis
 
 def read_tokens(name: str, output: str, schema: JsonObject) -> list[Event]:
     """Return what a client gets, if markers are tokens."""
-    ids = marker_ids(FAMILIES[name])
+    ids = FAMILIES[name].ids
     return _read(name, tokenize(output, ids, {}), schema, ids)
 
 
@@ -117,10 +118,8 @@ def _read(
 ) -> list[Event]:
     function = {"name": NAME, "parameters": schema}
     request = ParserRequest(tools=[{"type": "function", "function": function}], tool_choice="auto")
-    names = ParserNames(FAMILIES[name].tool_parser, None)
-    parser = linear_parsers(names, Vocabulary(ids))(request, [])
-    events = [event for text, token in tokens for event in parser.feed(text, [token])]
-    return join(events + parser.finish())
+    parsers = linear_parsers(ParserNames(FAMILIES[name].tool_parser), Vocabulary(ids))
+    return run(parsers(request, []), tokens)
 
 
 @pytest.mark.parametrize("name", SYNTAX)
