@@ -12,9 +12,6 @@ import pytest
 from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from backedge.parsers.events import (
     Event,
-    ToolCallArguments,
-    ToolCallCut,
-    ToolCallStarted,
     join,
 )
 from backedge.parsers.formats.catalog import FORMATS
@@ -26,7 +23,7 @@ from hypothesis import strategies as st
 from benchmarks.samples.sample import Call, Outcome
 from benchmarks.samples.tokenizers import bpe, encode
 from tests.parsers.driver import cut_at, run
-from tests.parsers.event_outcome import join_outcome
+from tests.parsers.event_outcome import join_outcome, read_shown
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS, Case, Family
 from tests.parsers.sample_model import cached_linear_parsers, feed_tokens
@@ -98,26 +95,12 @@ def test_any_cut(family: Family, data: st.DataObject) -> None:
 @every_case
 def test_truncated_anywhere(family: Family, case: Case) -> None:
     """What a limit leaves is a beginning of the whole, and what is missing of it is reported."""
-    whole = by_text(family, case, ())
+    whole = read_shown(by_text(family, case, ()))
     step = max(1, len(case.output) // 20)
     for end in range(0, len(case.output), step):
         parser = build_text_parser(family, case)
-        events = join(parser.feed(case.output[:end]) + parser.finish(cut=True))
-        shown = [event for event in events if not isinstance(event, ToolCallCut)]
-        calls = [event for event in shown if isinstance(event, ToolCallStarted)]
-        assert [event.name for event in calls] == [
-            event.name for event in whole if isinstance(event, ToolCallStarted)
-        ][: len(calls)]
-        for index in range(len(calls)):
-            part, full = (
-                "".join(
-                    event.text
-                    for event in found
-                    if isinstance(event, ToolCallArguments) and event.index == index
-                )
-                for found in (shown, whole)
-            )
-            assert full.startswith(part), case.output[:end]
+        cut = read_shown(run(parser, [case.output[:end]], cut=True))
+        assert cut.calls_begin(whole), case.output[:end]
 
 
 def test_every_format_has_cases() -> None:

@@ -24,12 +24,13 @@ from benchmarks.samples.sample import Call
 from benchmarks.samples.tokenizers import bpe, encode
 from tests.parsers.arguments.reading import CALLS
 from tests.parsers.driver import run
+from tests.parsers.event_outcome import read_shown
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS as WRITE_TOOLS
 from tests.parsers.families.family import TURN, Family
 from tests.parsers.fuzzing import fuzz
 from tests.parsers.sample_model import SampleModel, as_one, every_token, read_outcome
-from tests.slips.outcome import find_words, read_shown
+from tests.slips.outcome import find_words
 from tests.slips.slips import CHANGES, apply, delimiters
 
 TOOLS = [{"type": "function", "function": {"name": "f"}}]

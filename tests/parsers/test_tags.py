@@ -13,9 +13,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.parsers import driver
+from tests.parsers.event_outcome import read_shown
 from tests.parsers.families.family import Family, function
 from tests.parsers.fuzzing import fuzz
-from tests.slips.outcome import Class, classify, read_shown
+from tests.slips.outcome import Class, classify
 from tests.slips.slips import TOOLS
 from tests.slips.systems import WRITERS, find_parsers, read
 from tests.slips.test_properties import read_text

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.peers import load_tokenizer
+from tests.parsers.event_outcome import read_shown
 from tests.parsers.families.family import Family
 from tests.parsers.fuzzing import fuzz
 from tests.parsers.sample_model import feed_tokens
-from tests.slips.outcome import find_words, read_shown
+from tests.slips.outcome import find_words
 from tests.slips.slips import CHANGES, TOOLS, apply, delimiters, split
 from tests.slips.systems import WRITERS, find_parsers, read
 from tests.slips.test_properties import read_text

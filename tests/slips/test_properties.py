@@ -16,16 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parsers import driver
+from tests.parsers.event_outcome import read_shown
 from tests.parsers.families.family import Family, Invocation, function
 from tests.parsers.fuzzing import fuzz
-from tests.slips.outcome import (
-    Class,
-    classify,
-    differs_without_stream,
-    find_words,
-    read_object,
-    read_shown,
-)
+from tests.slips.outcome import Class, classify, differs_without_stream, find_words, read_object
 from tests.slips.slips import CHANGES, DECLARED, PAIRS, TOOLS, apply, delimiters, split, write
 from tests.slips.systems import WRITERS, find_parsers, read
 

@@ -19,8 +19,9 @@ from backedge.parsers.events import Event
 from backedge.parsers.format import Format, State
 from backedge.parsers.parser_lookup import tool_format
 
+from tests.parsers.event_outcome import read_shown
 from tests.parsers.families.family import Family, Invocation
-from tests.slips.outcome import Class, read_object, read_shown
+from tests.slips.outcome import Class, read_object
 
 Schema = dict[str, Any]
 PYTHON_STATES = {State.PYTHON_CALLS, State.PYTHON_LINES, State.CALL_LIST}
