@@ -26,7 +26,6 @@ from ..engines.dynamo.types import (
     Context,
     DynamoParserFlags,
     Endpoint,
-    ModelRuntimeConfig,
     ResponseSender,
     WorkerContext,
 )
@@ -42,6 +41,7 @@ from ..templates.auto_parsers import resolve_auto
 from ..tokenization import LazyTokenizer, set_tokenizer_config
 from ..tokenization import load as load_tokenizer
 from ..tokenization.detokenizer import DetokenizerFactory, read_vocabulary
+from ..tokenization.tokenizer_selection import ModelRuntimeConfig
 from .build import build_postprocessors
 from .decoding import (
     DetokenizerKind,

@@ -23,12 +23,12 @@ from ..base.json_types import JsonObject
 from ..base.log import get_logger
 from ..base.seams import check_seams
 from ..engines.dynamo import seams
-from ..engines.dynamo.types import Context, Endpoint, ModelRuntimeConfig
+from ..engines.dynamo.types import Context, Endpoint
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.passthrough import PassthroughParsers
 from ..postprocess.postprocessor import starts_in_reasoning
 from ..tokenization.model_files import find_folder, load_tokenizer_json
-from ..tokenization.tokenizer_selection import parse_tokenizer_flags
+from ..tokenization.tokenizer_selection import ModelRuntimeConfig, parse_tokenizer_flags
 from .decoding import OtherTokenizer, choose_tokenizer
 from .engine_request import EngineRequestHandle
 from .engine_worker import (

@@ -24,6 +24,7 @@ from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
 from ...postprocess.postprocessor import starts_in_reasoning
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
+from ...tokenization.tokenizer_selection import ModelRuntimeConfig
 from ...worker import flags
 from ...worker.decoding import NativeDetokenizers, OtherTokenizer, Step, choose_tokenizer
 from ...worker.engine_request import EngineRequestHandle
@@ -35,7 +36,6 @@ from ...worker.engine_worker import (
     name_parsers_in_rust,
 )
 from ...worker.patched_worker import PatchedWorker
-from ..dynamo.types import ModelRuntimeConfig
 from . import seams
 
 if TYPE_CHECKING:
