@@ -1,4 +1,4 @@
-"""What the client gets of a parser's events."""
+"""Joins a parser's events to the answer that a client gets."""
 
 from __future__ import annotations
 
