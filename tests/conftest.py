@@ -105,7 +105,6 @@ MORE = (
     "tests/parsers/test_schema_steps.py::test_adversarial_schemas",
     "tests/parsers/test_structural_tag.py",
     "tests/parsers/test_swallowed_markup.py::test_marks_in_a_value_are_no_markup",
-    "tests/parsers/test_tags.py::test_a_value_without_a_tag_of_its_format_is_text",
     "tests/recording/test_redacted_structure.py",
     "tests/slips/",
     "tests/templates/test_transformers_tokenizers.py::test_what_transformers_compiles_is_bounded",

@@ -50,7 +50,7 @@ KEYS = ("description", "timeout", "reason", "_meta", "x2", "name", "arguments", 
 ODD = "'\"<>=:,;|(){}[]\n \t/\\.-+#é世"
 # A token within DSML's tags.
 PARTS = re.compile(r"｜\w+｜")
-# Tags of no format of ours, and near those of many.
+# Tags of no format of ours, and of some.
 FOREIGN_TAGS = (
     "<params>",
     "</params>",
@@ -59,6 +59,7 @@ FOREIGN_TAGS = (
     "<args>",
     "</values>",
     "<![CDATA[",
+    *("</body>", "<parameter=x>", "</parameter>", "<arg_value>", "</invoke>", "</function>"),
 )
 PLAIN: Schema = {"path": "string", "n": "integer", "ratio": "number", "on": "boolean",
                  "tags": "array", "options": "object"}  # fmt: skip
