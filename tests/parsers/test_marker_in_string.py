@@ -41,7 +41,6 @@ HERMES = '<tool_call>{"name": "f", "arguments": '
 HERMES_G = '<tool_call>{"name": "g", "arguments": {"b": 1}}</tool_call>'
 HARMONY = "<|channel|>commentary to=functions.f<|message|>"
 FINAL = "<|start|>assistant<|channel|>final<|message|>Done."
-HARMONY_G = '<|start|>assistant<|channel|>commentary to=functions.g<|message|>{"b": 1}<|call|>'
 LONG = "y" * (2 * MAX_UNDECIDED_OUTPUT)
 GEMMA = '<|tool_call>call:f{a:<|"|>x'
 
