@@ -95,7 +95,7 @@ class GenerateCall(NamedTuple, Generic[HandlerT]):
         return self.generate(self.request, self.context)
 
 
-class LoadedModel(NamedTuple):
+class EngineModel(NamedTuple):
     """The engine's tokenizer, and the parsers for it.
 
     pool_arguments: JSON values from which the module's `pool_parts` builds both in a process
@@ -237,7 +237,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
         """The path or name of the model, as given to the engine."""
 
     @abc.abstractmethod
-    def load(self) -> LoadedModel:
+    def load(self) -> EngineModel:
         """Return the engine's tokenizer, and the parsers for it."""
 
     @abc.abstractmethod

@@ -32,8 +32,8 @@ from ..tokenization.tokenizer_selection import ModelRuntimeConfig, parse_tokeniz
 from .decoding import OtherTokenizer, choose_tokenizer
 from .engine_request import EngineRequestHandle
 from .engine_worker import (
+    EngineModel,
     GenerateCall,
-    LoadedModel,
     Worker,
     choose_parsers,
     find_names,
@@ -124,7 +124,7 @@ class LLMEngineWorker(Worker[LLMEngine]):
         return str(self._config.model_name)
 
     @override
-    def load(self) -> LoadedModel:
+    def load(self) -> EngineModel:
         settings, folder = self.settings, str(find_folder(self.model_path))
         template = self._config.custom_jinja_template
         kind = settings.parsers
@@ -134,7 +134,7 @@ class LLMEngineWorker(Worker[LLMEngine]):
         other = self.other_tokenizer(folder, trust_remote_code=False)
         tokenizer = load_tokenizer(folder, other)
         parsers = choose_parsers(kind, names, tokenizer, lambda: load_native(folder, names))
-        return LoadedModel(tokenizer, parsers, {"folder": folder, "other": other})
+        return EngineModel(tokenizer, parsers, {"folder": folder, "other": other})
 
     @override
     def find_vocabulary_size(self, handler: LLMEngine) -> int | None:
