@@ -104,7 +104,8 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[CodeType]]:
 
 def place_of(code: CodeType) -> Place:
     """Return where a function is."""
-    return os.path.relpath(code.co_filename, ROOT), code.co_firstlineno, code.co_name
+    path = os.path.relpath(os.path.realpath(code.co_filename), ROOT)
+    return path, code.co_firstlineno, code.co_name
 
 
 def test_every_walk_has_a_row(reached: set[CodeType]) -> None:
