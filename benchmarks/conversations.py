@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 from backedge.base.json_types import JsonObject
 from backedge.templates.chat_template import ModelPrompts
-from backedge.tokenization.prompt_encoder import PromptCache
+from backedge.tokenization.prompt_cache import PromptCache
 
 from tools.stack import MODEL_NAME
 

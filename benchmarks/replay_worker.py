@@ -23,7 +23,7 @@ from backedge.templates.chat_template import ModelPrompts
 from backedge.testing.replay_worker.engine import ReplayEngine
 from backedge.testing.replay_worker.flags import add_runtime_flags
 from backedge.testing.replay_worker.worker import ReplayWorker, serve, start_replay
-from backedge.worker.engine_worker import LoadedModel
+from backedge.worker.engine_worker import EngineModel
 from backedge.worker.flags import WorkerSettings
 from dynamo.runtime.logging import configure_dynamo_logging
 from typing_extensions import override
@@ -74,14 +74,14 @@ class VllmReplay(ReplayWorker):
     engine_version = importlib.metadata.version("vllm")
 
     @override
-    def load(self) -> LoadedModel:
+    def load(self) -> EngineModel:
         from backedge.engines.vllm.worker import build_parsers
         from vllm.tokenizers import get_tokenizer
 
         vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
         names = self.settings.names
         parsers = build_parsers(self.settings.parsers, names, vllm_tokenizer)
-        return LoadedModel(vllm_tokenizer, parsers, {})
+        return EngineModel(vllm_tokenizer, parsers, {})
 
 
 class PlainWorker(ReplayWorker):

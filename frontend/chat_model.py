@@ -31,7 +31,7 @@ from ..recording.recorder import Recorder, draw
 from ..tokenization.model_files import read_vocabulary_size
 from .grammar_start import GrammarStart, read_grammar
 from .http_errors import REFUSALS, REFUSED_PROMPTS, as_http_errors, build_refusal
-from .parser_names import read_worker_card
+from .parser_selection import read_worker_card
 from .request.chat_request import (
     ChatRequest,
     apply_metadata_options,

@@ -29,7 +29,7 @@ from ..recording.recording import RecordedModel
 from ..recording.redaction import Redactor
 from ..recording.writer import RecordingWriter
 from ..tokenization import read_tokenizer_config, split_name
-from ..tokenization.prompt_encoder import BYTES_PER_MB, PromptCache
+from ..tokenization.prompt_cache import BYTES_PER_MB, PromptCache
 from ..tokenization.tokenizer_selection import (
     ALLOW_MODULE_FLAG,
     Backend,
@@ -41,7 +41,7 @@ from .flags import FrontendFlags
 from .http_errors import REFUSALS, as_http_errors, build_refusal
 from .metrics import ENDPOINT, FrontendMetrics, LocalParsing
 from .model_builder import ChatModelBuilder, load_builder
-from .parser_names import read_worker_card
+from .parser_selection import read_worker_card
 from .prompt_queue import PromptQueue
 from .response.openai_chunks import AnnotatedChunk
 from .teardown import RunningRequests, Teardown, close_when_idle, find_closing

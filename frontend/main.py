@@ -206,7 +206,7 @@ def check_model_flags(flags: argparse.Namespace, backend: Backend | None) -> Non
     backend: of the tokenizer; None if each model's workers decide.
     """
     from ..templates.chat_template import compile_template, read_template_file
-    from .parser_names import check_names
+    from .parser_selection import check_names
 
     engines = [name for name in ENGINES if backend in (None, name) and is_installed(name)]
     # A plugin's parsers are not known yet.

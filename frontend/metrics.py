@@ -20,7 +20,7 @@ from ..engines.dynamo.metrics import (
 )
 from ..postprocess.postprocessor import log_failure
 from ..recording.writer import RecordingCounts
-from ..tokenization.prompt_encoder import PromptCache
+from ..tokenization.prompt_cache import PromptCache
 from .turns.turn_store import TurnStore
 
 # Nothing is served there; Dynamo keeps callbacks of metrics with an endpoint.

@@ -39,11 +39,11 @@ from ..parsers.parser_lookup import Kind, reasoning_format, tool_format
 from ..parsers.response_template import PREFIX, reasoning_part
 from ..postprocess.messages import WorkerCard
 from ..templates.auto_parsers import read_added_tokens, read_evidence, resolve_auto
-from ..tokenization.prompt_encoder import PromptCache
+from ..tokenization.prompt_cache import PromptCache
 from ..tokenization.tokenizer_selection import Backend, TokenizerSelection
 from .chat_model import Blocks, Deployment, WrapEngine, as_it_is
 from .metrics import LocalParsing
-from .parser_names import (
+from .parser_selection import (
     FrontendParsers,
     find_described,
     read_configured_parsers,

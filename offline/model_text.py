@@ -32,7 +32,7 @@ from ..tokenization.model_files import (
     find_folder,
     has_mistral_tokenizer,
 )
-from ..tokenization.prompt_encoder import PromptLimit
+from ..tokenization.prompt_cache import PromptLimit
 from .contracts import (
     GenerationOptions,
     ModelLoadConfig,

@@ -36,7 +36,7 @@ from ..parsers.parser_lookup import reasoning_format
 from ..tokenization.detokenizer import detokenizers, read_vocabulary
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import find_folder, read_vocabulary_size
-from ..tokenization.prompt_encoder import describe_longest
+from ..tokenization.prompt_cache import describe_longest
 from .completion import Completion, CompletionSetup, StopPolicy, TextWatcher, normalize_stops
 from .contracts import (
     GenerationOptions,

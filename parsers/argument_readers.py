@@ -7,9 +7,9 @@ from .arguments.incremental_grammar import IncrementalGrammar
 from .arguments.json_calls import JsonCallGrammar
 from .arguments.marked_object import MarkedObject
 from .arguments.python_calls import PythonCallGrammar
-from .arguments.schema_value import JSON, STRING, UNDECLARED, SchemaValue
 from .arguments.tool_calls import ToolCallEmitter
 from .arguments.typed_json import TypedJson
+from .arguments.value_between_tags import JSON, STRING, UNDECLARED, SchemaValue
 from .arguments.xml_elements import XmlElements
 from .format import Format, State
 from .schema import ValueSchema

@@ -9,7 +9,7 @@ from ..base.limits import MAX_MARKUP
 from .argument_readers import begin_value, build_grammar
 from .arguments.incremental_grammar import IncrementalGrammar, Status, skip_space
 from .arguments.ledger import Slip
-from .arguments.schema_value import SchemaValue
+from .arguments.value_between_tags import SchemaValue
 from .arguments.xml_elements import XmlElements
 from .compiled_format import CompiledFormat
 from .format import (

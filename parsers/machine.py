@@ -29,7 +29,7 @@ These are the states that a table may have, and the usual ways between them:
       │
       └─ rejected: from any state to the right, as long as the call has not begun
 
-docs/add-a-format.md has the diagram of one; `python -m backedge.testing.diagram NAME` draws any.
+`python -m backedge.testing.diagram NAME` draws the table of any format.
 The machine needs no stack: formats nest to one level only, text, calls within it, parameters within
 a call. It remembers the text that the calls interrupted, `ShownText.state`, to which `Jump.RETURN`
 goes back. Real nesting occurs in arguments only, and there a grammar with a stack of its own reads

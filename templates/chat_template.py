@@ -16,7 +16,7 @@ from ..base.errors import RequestError, SetupError, show
 from ..base.json_types import JsonObject, decode_json
 from ..guided.client_schemas import standardize
 from ..tokenization.model_files import ModelFolder, load_tokenizer_json
-from ..tokenization.prompt_encoder import PromptCache, PromptEncoder
+from ..tokenization.prompt_cache import PromptCache, PromptEncoder
 from .rendering import ProcessTemplate
 
 # The two template names with a meaning, if a model has several.

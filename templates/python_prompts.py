@@ -12,7 +12,7 @@ from ..base.errors import SetupError
 from ..base.json_types import JsonObject
 from ..tokenization import LazyTokenizer
 from ..tokenization.model_files import ModelFolder, load_tokenizer_json
-from ..tokenization.prompt_encoder import PromptEncoder
+from ..tokenization.prompt_cache import PromptEncoder
 from .chat_template import ChatTemplate, load_template
 
 

@@ -19,7 +19,7 @@ from transformers.utils import chat_template_utils
 
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
-from ..tokenization.prompt_encoder import PromptCache, PromptEncoder, PromptLimit
+from ..tokenization.prompt_cache import PromptCache, PromptEncoder, PromptLimit
 from .chat_template import RESERVED, compile_template, find_variables
 from .rendering import ProcessTemplate
 
@@ -34,7 +34,7 @@ def bound_templates() -> None:
     processing_utils._get_template_variables = find_variables  # noqa: SLF001 - it asks Jinja's
 
 
-class TemplateTokenizer(Protocol):
+class PromptTokenizer(Protocol):
     """The tokenizer that an engine loads for a model, of transformers or of its own."""
 
     chat_template: object
@@ -75,7 +75,7 @@ class BoundedTokenizer:
 
     def __init__(
         self,
-        tokenizer: TemplateTokenizer,
+        tokenizer: PromptTokenizer,
         limit: PromptLimit,
         encoder: PromptEncoder | None = None,
     ) -> None:

@@ -3,7 +3,6 @@
     python -m backedge.testing.diagram qwen3_coder
 
 GitHub and most Markdown viewers render the output between lines "```mermaid" and "```".
-docs/add-a-format.md contains one of them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from backedge.frontend.main import ENVIRONMENT
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
 from backedge.testing.tokenizer_kit.samples import LONG_CHARACTERS
-from backedge.tokenization.prompt_encoder import PART_CHARACTERS
+from backedge.tokenization.prompt_cache import PART_CHARACTERS
 from backedge.worker.metrics import MEASURED_ONE_IN
 from backedge.worker.pool import CORES_PER_PROCESS, MAX_AUTO_PROCESSES
 

@@ -82,13 +82,13 @@ class Component(Protocol):
         """Return its JSON. Raises an exception for a step written in Python."""
 
 
-class Step(msgspec.Struct, frozen=True):
+class TokenizerStep(msgspec.Struct, frozen=True):
     """The JSON of a step. single: how a `TemplateProcessing` arranges one text."""
 
     type: str
-    normalizers: tuple[Step, ...] = ()
-    pretokenizers: tuple[Step, ...] = ()
-    processors: tuple[Step, ...] = ()
+    normalizers: tuple[TokenizerStep, ...] = ()
+    pretokenizers: tuple[TokenizerStep, ...] = ()
+    processors: tuple[TokenizerStep, ...] = ()
     single: tuple[dict[str, object], ...] = ()
 
 
@@ -218,12 +218,14 @@ def _check_steps(tokenizer: Tokenizer) -> None:
             raise NoCutsError("its post-processor does not write a text once")
 
 
-def _check_kinds(name: str, component: Component | None, known: frozenset[str]) -> list[Step]:
+def _check_kinds(
+    name: str, component: Component | None, known: frozenset[str]
+) -> list[TokenizerStep]:
     """Return all steps within a component. Raises `NoCutsError` for an unknown one."""
     if component is None:
         return []
     try:
-        step = msgspec.json.decode(component.__getstate__(), type=Step)
+        step = msgspec.json.decode(component.__getstate__(), type=TokenizerStep)
     except Exception as error:
         # The binding raises a bare Exception for a step written in Python.
         raise NoCutsError(f"its {name} is not one of tokenizers' own") from error
@@ -234,7 +236,7 @@ def _check_kinds(name: str, component: Component | None, known: frozenset[str]) 
     return steps
 
 
-def _walk(step: Step) -> Iterator[Step]:
+def _walk(step: TokenizerStep) -> Iterator[TokenizerStep]:
     yield step
     for inner in (*step.normalizers, *step.pretokenizers, *step.processors):
         yield from _walk(inner)

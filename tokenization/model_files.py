@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from ..base.errors import SetupError
 from ..base.json_types import check_nesting
-from .prompt_encoder import PromptLimit
+from .prompt_cache import PromptLimit
 
 T = TypeVar("T")
 

@@ -172,7 +172,7 @@ KEY = "backedge_tokenizer"
 """The name of the entry in the card's `runtime_data`."""
 
 
-class RuntimeConfig(Protocol):
+class ModelRuntimeConfig(Protocol):
     """Dynamo's `ModelRuntimeConfig`, part of the model card."""
 
     def set_engine_specific(self, key: str, value: str) -> None:
@@ -186,7 +186,7 @@ class _Entry(msgspec.Struct, omit_defaults=True):
 
 
 def set_tokenizer_config(
-    runtime_config: RuntimeConfig,
+    runtime_config: ModelRuntimeConfig,
     backend: str,
     python_module: str | None = None,
     python_class: str | None = None,

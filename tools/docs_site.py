@@ -1,8 +1,8 @@
 """A hook of mkdocs: adds the pages and files of the repository that docs/ links to.
 
 The pages are written for the repository, where README.md links to docs/ and docs/ to examples/.
-In the site, the pages of the root are next to those of docs/, linked files are copied to `files/`,
-and state diagrams are drawn.
+In the site, the pages of the root are next to those of docs/, and linked files are copied to
+`files/`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-
-from tools.state_drawing import draw_all
 
 ROOT = Path(__file__).parent.parent
 DOCS = "docs/"
@@ -93,5 +91,5 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Return the page with the site's links and drawings."""
-    return draw_all(rewrite(markdown, repository_path(page.file.src_uri)))
+    """Return the page with the site's links."""
+    return rewrite(markdown, repository_path(page.file.src_uri))

@@ -31,14 +31,14 @@ from ..tokenization.tokenizer_selection import (
 
 DetokenizerKind = Literal["table", "native"]
 DETOKENIZER_FLAG = "--postprocess-detokenizer"
-Step = Callable[[int], str]
+DecodeToken = Callable[[int], str]
 """Takes a token of one choice and returns the text that the engine would send for it."""
 
 
 class NativeDetokenizer(Detokenizer):
     """The engine's detokenizer of one choice."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: DecodeToken) -> None:
         self._step = step
 
     @override
@@ -54,7 +54,7 @@ class NativeDetokenizers(DetokenizerFactory):
     """
 
     def __init__(
-        self, tokenizer: object, start: Callable[[DetokenizerOptions, Sequence[int]], Step]
+        self, tokenizer: object, start: Callable[[DetokenizerOptions, Sequence[int]], DecodeToken]
     ) -> None:
         self._start = start
         self._vocabulary = detokenizers(tokenizer)

@@ -26,7 +26,6 @@ from ..engines.dynamo.types import (
     Context,
     DynamoParserFlags,
     Endpoint,
-    ModelRuntimeConfig,
     ResponseSender,
     WorkerContext,
 )
@@ -42,6 +41,7 @@ from ..templates.auto_parsers import resolve_auto
 from ..tokenization import LazyTokenizer, set_tokenizer_config
 from ..tokenization import load as load_tokenizer
 from ..tokenization.detokenizer import DetokenizerFactory, read_vocabulary
+from ..tokenization.tokenizer_selection import ModelRuntimeConfig
 from .build import build_postprocessors
 from .decoding import (
     DetokenizerKind,
@@ -96,7 +96,7 @@ class GenerateCall(NamedTuple, Generic[HandlerT]):
         return self.generate(self.request, self.context)
 
 
-class LoadedModel(NamedTuple):
+class EngineModel(NamedTuple):
     """The engine's tokenizer, and the parsers for it.
 
     pool_arguments: JSON values from which the module's `pool_parts` builds both in a process
@@ -238,7 +238,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
         """The path or name of the model, as given to the engine."""
 
     @abc.abstractmethod
-    def load(self) -> LoadedModel:
+    def load(self) -> EngineModel:
         """Return the engine's tokenizer, and the parsers for it."""
 
     @abc.abstractmethod

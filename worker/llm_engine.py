@@ -23,17 +23,17 @@ from ..base.json_types import JsonObject
 from ..base.log import get_logger
 from ..base.seams import check_seams
 from ..engines.dynamo import seams
-from ..engines.dynamo.types import Context, Endpoint, ModelRuntimeConfig
+from ..engines.dynamo.types import Context, Endpoint
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.passthrough import PassthroughParsers
 from ..postprocess.postprocessor import starts_in_reasoning
 from ..tokenization.model_files import find_folder, load_tokenizer_json
-from ..tokenization.tokenizer_selection import parse_tokenizer_flags
+from ..tokenization.tokenizer_selection import ModelRuntimeConfig, parse_tokenizer_flags
 from .decoding import OtherTokenizer, choose_tokenizer
 from .engine_request import EngineRequestHandle
 from .engine_worker import (
+    EngineModel,
     GenerateCall,
-    LoadedModel,
     Worker,
     choose_parsers,
     find_names,
@@ -124,7 +124,7 @@ class LLMEngineWorker(Worker[LLMEngine]):
         return str(self._config.model_name)
 
     @override
-    def load(self) -> LoadedModel:
+    def load(self) -> EngineModel:
         settings, folder = self.settings, str(find_folder(self.model_path))
         template = self._config.custom_jinja_template
         kind = settings.parsers
@@ -134,7 +134,7 @@ class LLMEngineWorker(Worker[LLMEngine]):
         other = self.other_tokenizer(folder, trust_remote_code=False)
         tokenizer = load_tokenizer(folder, other)
         parsers = choose_parsers(kind, names, tokenizer, lambda: load_native(folder, names))
-        return LoadedModel(tokenizer, parsers, {"folder": folder, "other": other})
+        return EngineModel(tokenizer, parsers, {"folder": folder, "other": other})
 
     @override
     def find_vocabulary_size(self, handler: LLMEngine) -> int | None:

@@ -22,11 +22,10 @@ from ..base.errors import SetupError, exiting
 from ..base.log import get_logger
 from ..base.seams import Role, read_version
 from ..engines.dynamo import seams
-from ..engines.dynamo.types import ModelRuntimeConfig
 from ..parsers.base import ParserNames
 from ..parsers.parser_lookup import known_formats, uses_native
 from ..parsers.response_template import describing_name
-from ..tokenization.tokenizer_selection import BACKEND_FLAG
+from ..tokenization.tokenizer_selection import BACKEND_FLAG, ModelRuntimeConfig
 from .decoding import check_tokenizer
 from .engine_support import ENDPOINT, EngineSupport
 from .engine_worker import HandlerT, Worker, name_parsers_in_rust

@@ -22,9 +22,9 @@ from ..base.errors import RequestError, SetupError
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
 from ..engines.dynamo.types import GRAMMAR_WAITS, Context
-from .cache_events import CacheEvents
 from .grpc_calls import Call, describe_error
 from .grpc_server import GrpcServer, ServedModel
+from .kv_events import CacheEvents
 
 logger = get_logger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import json
 
-from ..engines.dynamo.types import ModelRuntimeConfig
 from ..parsers.base import ParserNames
 from ..postprocess.messages import KEY, WorkerCard, encode
+from ..tokenization.tokenizer_selection import ModelRuntimeConfig
 
 
 def build_worker_card(

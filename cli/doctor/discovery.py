@@ -16,21 +16,13 @@ import msgspec
 
 from ...base.errors import ProtocolError, SetupError, shorten
 from ...base.etcd import DEFAULT_ETCD, VARIABLE
-from ...base.json_types import JsonObject
 from ...base.limits import MAX_ANSWER_BYTES
-from ...postprocess.messages import KEY, VERSION, WorkerCard, read
+from ...engines.dynamo.types import RuntimeConfig, RuntimeData
+from ...postprocess.messages import VERSION, WorkerCard, read
 from ..http_answer import decode_json, fetch
 
 PREFIX = "v1/mdc/"
 A_CARD = "a worker's card"
-
-
-class RuntimeConfig(msgspec.Struct, frozen=True):
-    """The part of a model card that Dynamo stores as runtime configuration."""
-
-    tool_call_parser: str | None = None
-    reasoning_parser: str | None = None
-    runtime_data: JsonObject = {}
 
 
 class CardJson(msgspec.Struct, frozen=True):
@@ -39,7 +31,7 @@ class CardJson(msgspec.Struct, frozen=True):
     display_name: str = ""
     context_length: int | None = None
     worker_type: str = ""
-    runtime_config: RuntimeConfig = RuntimeConfig()
+    runtime_config: RuntimeConfig = msgspec.field(default_factory=RuntimeConfig)
 
 
 class Instance(msgspec.Struct, frozen=True):
@@ -108,7 +100,7 @@ def parse_instance(document: bytes) -> FleetWorker:
     """Decode the `document` that a worker registered. Raises `SetupError`."""
     instance = decode_json(Instance, document, A_CARD)
     card = instance.card_json
-    own = card.runtime_config.runtime_data.get(KEY)
+    own = (card.runtime_config.runtime_data or RuntimeData()).worker_card
     try:
         post_processing = read(WorkerCard, own)
     except ProtocolError as error:

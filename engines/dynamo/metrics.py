@@ -7,6 +7,8 @@ import importlib.metadata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+import msgspec
+
 from ...base.seams import check_seams
 from ...recording.writer import RecordingCounts
 from . import seams
@@ -70,12 +72,17 @@ def count_recordings(counts: RecordingCounts) -> list[MetricFamily]:
     ]
 
 
-class PoolCounts(Protocol):
-    """The counters of a pool (`worker.pool.PoolStats`)."""
+class PoolStats(msgspec.Struct):
+    """The counters of a pool.
 
-    kills: int
-    deaths: int
-    moved_requests: int
+    kills: processes killed because they exceeded a deadline, or were stopped.
+    deaths: processes that died.
+    moved_requests: restarts of a request in another process.
+    """
+
+    kills: int = 0
+    deaths: int = 0
+    moved_requests: int = 0
 
 
 class Pool(Protocol):
@@ -94,7 +101,7 @@ class Pool(Protocol):
         """Number of chunks that wait or are being processed."""
 
     @property
-    def stats(self) -> PoolCounts:
+    def stats(self) -> PoolStats:
         """The counters since its start."""
 
 

@@ -185,13 +185,6 @@ class ResponseSender(Protocol):
         """End the response, after all its chunks have been sent."""
 
 
-class ModelRuntimeConfig(Protocol):
-    """Dynamo's `ModelRuntimeConfig`, part of the model card."""
-
-    def set_engine_specific(self, key: str, value: str) -> None:
-        """Put a value, as JSON text, into `runtime_data`."""
-
-
 class DynamoParserFlags(Protocol):
     """Dynamo's flags of a worker that name the parsers of its Rust frontend."""
 

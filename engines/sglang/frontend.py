@@ -22,7 +22,7 @@ from ...base.limits import KEPT_TEMPLATES
 from ...base.log import get_logger
 from ...frontend.chat_model import Blocks
 from ...frontend.model_builder import ChatModelBuilder
-from ...frontend.parser_names import select_installed
+from ...frontend.parser_selection import select_installed
 from ...frontend.prompt_preprocessor import PromptPreprocessor
 from ...frontend.request.chat_request import ChatRequest
 from ...frontend.request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
@@ -34,7 +34,7 @@ from ...templates.chat_template import format_tools
 from ...templates.transformers_tokenizers import (
     NO_ENCODER,
     BoundedTokenizer,
-    TemplateTokenizer,
+    PromptTokenizer,
     bound_templates,
     check_has_template,
     check_template,
@@ -79,11 +79,11 @@ class SglangModelBuilder(ChatModelBuilder):
         self.log_model("SGLang renders", parsers.names)
         return Blocks(preprocessor, lambda: factories)
 
-    def _load_tokenizer(self) -> TemplateTokenizer:
+    def _load_tokenizer(self) -> PromptTokenizer:
         bound_templates()
         if CONTENT_FORMATS not in self.features_off:
             remember_content_formats()
-        tokenizer: TemplateTokenizer = _load_tokenizer(self.path, self.config.trust_remote_code)
+        tokenizer: PromptTokenizer = _load_tokenizer(self.path, self.config.trust_remote_code)
         template = _load_chat_template(self.flags.chat_template)
         if template is not None:
             tokenizer.chat_template = template
@@ -113,7 +113,7 @@ class SglangPrompts:
 
     def __init__(
         self,
-        tokenizer: TemplateTokenizer | BoundedTokenizer,
+        tokenizer: PromptTokenizer | BoundedTokenizer,
         names: ParserNames,
         runtime_config: JsonObject,
         engine: str,

@@ -24,18 +24,18 @@ from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
 from ...postprocess.postprocessor import starts_in_reasoning
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
+from ...tokenization.tokenizer_selection import ModelRuntimeConfig
 from ...worker import flags
-from ...worker.decoding import NativeDetokenizers, OtherTokenizer, Step, choose_tokenizer
+from ...worker.decoding import DecodeToken, NativeDetokenizers, OtherTokenizer, choose_tokenizer
 from ...worker.engine_request import EngineRequestHandle
 from ...worker.engine_support import EngineSupport, pick_fields
 from ...worker.engine_worker import (
+    EngineModel,
     GenerateCall,
-    LoadedModel,
     choose_parsers,
     name_parsers_in_rust,
 )
 from ...worker.patched_worker import PatchedWorker
-from ..dynamo.types import ModelRuntimeConfig
 from . import seams
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def native_detokenizers(tokenizer: object) -> DetokenizerFactory:
     sized: Sized | None = tokenizer if isinstance(tokenizer, Sized) else None
     size = getattr(tokenizer, "vocab_size", None) if sized is None else len(sized)
 
-    def start(options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Step:
+    def start(options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> DecodeToken:
         manager = DetokenizerManager.__new__(DetokenizerManager)
         vars(manager).update(tokenizer=tokenizer, vocab_size=size, decode_status={})
         vars(manager).update(disable_tokenizer_batch_decode=False)
@@ -240,7 +240,7 @@ class SglangWorker(PatchedWorker["Config", "DecodeWorkerHandler"]):
         return get_and_advertise
 
     @override
-    def load(self) -> LoadedModel:
+    def load(self) -> EngineModel:
         server_args, settings = self.config.server_args, self.settings
         path = server_args.tokenizer_path or server_args.model_path
         options = pick_fields(server_args, TOKENIZER_OPTIONS)
@@ -249,7 +249,7 @@ class SglangWorker(PatchedWorker["Config", "DecodeWorkerHandler"]):
         tokenizer = choose_tokenizer(other, own)
         native = functools.partial(native_parsers, "sglang", tokenizer, settings.names)
         parsers = choose_parsers(settings.parsers, settings.names, tokenizer, native)
-        return LoadedModel(tokenizer, parsers, {"path": path, "options": options, "other": other})
+        return EngineModel(tokenizer, parsers, {"path": path, "options": options, "other": other})
 
     @override
     def find_vocabulary_size(self, handler: DecodeWorkerHandler) -> int | None:

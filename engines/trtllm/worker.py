@@ -31,7 +31,7 @@ from ...worker.decoding import OtherTokenizer, choose_tokenizer
 from ...worker.egress import send_all
 from ...worker.engine_request import EngineRequestHandle
 from ...worker.engine_support import EngineSupport
-from ...worker.engine_worker import GenerateCall, LoadedModel, choose_parsers
+from ...worker.engine_worker import EngineModel, GenerateCall, choose_parsers
 from ...worker.patched_worker import PatchedWorker
 from . import seams
 
@@ -182,7 +182,7 @@ class TrtllmWorker(PatchedWorker["Config", "HandlerBase"]):
         self._engine_args = arguments
 
     @override
-    def load(self) -> LoadedModel:
+    def load(self) -> EngineModel:
         settings = self.settings
         arguments = self._engine_args
         source = {
@@ -196,7 +196,7 @@ class TrtllmWorker(PatchedWorker["Config", "HandlerBase"]):
         self._eos_token_ids = frozenset(() if eos is None else (eos,))
         native = functools.partial(native_parsers, "trtllm", tokenizer, settings.names)
         parsers = choose_parsers(settings.parsers, settings.names, tokenizer, native)
-        return LoadedModel(tokenizer, parsers, {**source, "other": other})
+        return EngineModel(tokenizer, parsers, {**source, "other": other})
 
     @override
     def find_vocabulary_size(self, handler: HandlerBase) -> int | None:

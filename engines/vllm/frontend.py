@@ -30,7 +30,7 @@ from ...base.log import get_logger
 from ...frontend.chat_model import Blocks, Prepared
 from ...frontend.containment import contained
 from ...frontend.model_builder import ChatModelBuilder
-from ...frontend.parser_names import select_installed
+from ...frontend.parser_selection import select_installed
 from ...frontend.prompt_preprocessor import ShortPrompts, is_short
 from ...frontend.prompt_queue import ClientGoneError, PromptQueue
 from ...frontend.request.chat_request import ChatRequest
@@ -58,7 +58,7 @@ from ...templates.transformers_tokenizers import (
     make_encoder,
 )
 from ...tokenization.detokenizer import detokenizers
-from ...tokenization.prompt_encoder import PromptLimit
+from ...tokenization.prompt_cache import PromptLimit
 from ..dynamo.types import Context, ModelCard
 from .prompt_renderer import RENDERING, PromptRenderer, Rendering
 from .seams import FILES

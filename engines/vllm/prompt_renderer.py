@@ -16,7 +16,7 @@ from ...frontend.prompt_queue import PromptQueue
 from ...frontend.request.preprocessed_request import prompt_error
 from ...templates.chat_template import format_tools
 from ...templates.rendering import SlowTemplateError
-from ...tokenization.prompt_encoder import PromptEncoder, PromptLimit
+from ...tokenization.prompt_cache import PromptEncoder, PromptLimit
 
 
 class Rendering(msgspec.Struct, frozen=True):

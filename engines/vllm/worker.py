@@ -21,10 +21,10 @@ from ...parsers.response_template import PREFIX
 from ...templates.auto_parsers import name_for_engine
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ...worker import flags
-from ...worker.decoding import NativeDetokenizers, OtherTokenizer, Step, choose_tokenizer
+from ...worker.decoding import DecodeToken, NativeDetokenizers, OtherTokenizer, choose_tokenizer
 from ...worker.engine_request import EngineRequestHandle
 from ...worker.engine_support import EngineSupport, pick_fields
-from ...worker.engine_worker import GenerateCall, LoadedModel, choose_parsers
+from ...worker.engine_worker import EngineModel, GenerateCall, choose_parsers
 from ...worker.patched_worker import PatchedWorker
 from . import seams
 
@@ -154,7 +154,7 @@ def native_detokenizers(tokenizer: object) -> DetokenizerFactory:
     from vllm.v1.engine import EngineCoreRequest
     from vllm.v1.engine.detokenizer import IncrementalDetokenizer
 
-    def start(options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Step:
+    def start(options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> DecodeToken:
         request = EngineCoreRequest(
             request_id="",
             prompt_token_ids=list(prompt_token_ids),
@@ -221,7 +221,7 @@ class VllmWorker(PatchedWorker["Config", "DecodeWorkerHandler"]):
         )
 
     @override
-    def load(self) -> LoadedModel:
+    def load(self) -> EngineModel:
         engine_args, settings = self.config.engine_args, self.settings
         path = engine_args.tokenizer or engine_args.model
         other = self.other_tokenizer(path, trust_remote_code=engine_args.trust_remote_code)
@@ -229,7 +229,7 @@ class VllmWorker(PatchedWorker["Config", "DecodeWorkerHandler"]):
         parsers = build_parsers(settings.parsers, settings.names, tokenizer, model_config)
         model = pick_fields(engine_args, MODEL_ARGUMENTS)
         arguments = {"model": model, "plugin": settings.tool_parser_plugin, "other": other}
-        return LoadedModel(tokenizer, parsers, arguments)
+        return EngineModel(tokenizer, parsers, arguments)
 
     @override
     def find_vocabulary_size(self, handler: DecodeWorkerHandler) -> int | None:

@@ -20,7 +20,7 @@ from ...parsers.base import ParserRequest, forces_call
 from ...postprocess.messages import PostprocessParams
 from ...tokenization.detokenizer import DetokenizerOptions
 from ...tokenization.model_files import SAMPLING_DEFAULTS, GenerationConfig, ModelFolder
-from ...tokenization.prompt_encoder import describe_longest
+from ...tokenization.prompt_cache import describe_longest
 from .chat_request import ChatRequest, StreamOptions
 
 

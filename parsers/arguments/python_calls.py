@@ -11,8 +11,8 @@ from .incremental_grammar import OuterGrammar, Status, skip_space
 from .ledger import Slip
 from .python_values import PythonValue
 from .python_words import VALUE_START, begins_literal
-from .schema_value import UNDECLARED
 from .tool_calls import ToolCallEmitter
+from .value_between_tags import UNDECLARED
 
 _SPACE = " \t\r\n"
 _BETWEEN_CALLS = re.compile(r"[ \t\r\n,;]+")

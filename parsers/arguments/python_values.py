@@ -26,8 +26,8 @@ from .python_words import (
     Followers,
     match_space,
 )
-from .schema_value import UNDECLARED
 from .text_value import retype
+from .value_between_tags import UNDECLARED
 
 # Marks that follow an empty string, and those that follow a value.
 _BEHIND_EMPTY = " \t\r\n,)]}:\"'"

@@ -21,8 +21,8 @@ from ...worker.decoding import choose_tokenizer
 from ...worker.egress import push_or_pull
 from ...worker.engine_request import EngineRequestHandle
 from ...worker.engine_worker import (
+    EngineModel,
     GenerateCall,
-    LoadedModel,
     Worker,
     load_native,
     name_parsers_in_rust,
@@ -79,14 +79,14 @@ class ReplayWorker(Worker[ReplayEngine]):
         return 0  # its answers are known, so no parser is late
 
     @override
-    def load(self) -> LoadedModel:
+    def load(self) -> EngineModel:
         names, path = self.settings.names, self.model_path
         other = self.other_tokenizer(path, trust_remote_code=False)
         tokenizer = choose_tokenizer(other, lambda: self._files.tokenizer)
         # Without a pool, a description's expressions run here, each step with a deadline.
         if uses_native(self.settings.parsers, names):
-            return LoadedModel(tokenizer, load_native(path, names), {})
-        return LoadedModel(tokenizer, linear_parsers(names, read_vocabulary(tokenizer)), {})
+            return EngineModel(tokenizer, load_native(path, names), {})
+        return EngineModel(tokenizer, linear_parsers(names, read_vocabulary(tokenizer)), {})
 
     @override
     def find_vocabulary_size(self, handler: ReplayEngine) -> int | None:

@@ -13,7 +13,7 @@ import pytest
 from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.detection import Evidence, detect_reasoning, detect_tool_calls
-from backedge.parsers.events import Event, join
+from backedge.parsers.events import Event
 from backedge.parsers.format import Format
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
 from backedge.templates.auto_parsers import probe_loaded
@@ -21,6 +21,7 @@ from backedge.templates.chat_template import format_tools
 from backedge.templates.environment import LoadedTemplate
 
 from tests.conformance.cases import OUTSIDE
+from tests.parsers.driver import cut_tokens, run
 from tests.parsers.families.family import Invocation
 
 TEMPLATES = {
@@ -85,16 +86,10 @@ class OutsideTemplate:
         except Exception:  # noqa: BLE001 - a template is the model's code and may raise anything
             return None
 
-    def read(self, turn: str, tools: Sequence[JsonObject], size: int | None = None) -> list[Event]:
+    def read(self, turn: str, tools: Sequence[JsonObject], size: int = 0) -> list[Event]:
         """Return the events of a turn, in pieces of `size` characters; whole without it."""
         parser = self.parsers(ParserRequest(tools=list(tools), tool_choice="auto"), [])
-        pieces = [
-            piece
-            for part in re.split(f"({SUFFIXED.pattern})", turn)
-            for piece in ([part] if size is None or part in self.ids else _cut(part, size))
-        ]
-        events = [event for text in pieces for event in parser.feed(text, [self.ids.get(text, 0)])]
-        return join(events + parser.finish())
+        return run(parser, cut_tokens(turn, self.ids, size))
 
 
 @functools.cache
@@ -144,7 +139,3 @@ def _without_prompt(prompt: str, turn: str) -> str:
     length = next((i for i, (a, b) in pairs if a != b), min(len(prompt), len(turn)))
     common = CUT_MARKER.sub("", turn[:length]) if length < len(prompt) else turn[:length]
     return turn[len(common) :]
-
-
-def _cut(text: str, size: int) -> list[str]:
-    return [text[at : at + size] for at in range(0, len(text), size)]

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.events import join
 from backedge.parsers.linear_parsers import Vocabulary, spell_markers
 from backedge.parsers.parser_lookup import linear_parsers, tool_format
 from backedge.parsers.structural_tag import build_tag
 
 from benchmarks.samples.sample import Call
 from tests.conformance.cases import OUTSIDE
+from tests.parsers.driver import cut_tokens, run
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import function
@@ -70,9 +70,8 @@ def test_calls_are_read_as_they_were_meant(path: Any) -> None:
             ids = {marker: number for number, marker in enumerate(set(SUFFIXED.findall(output)), 1)}
             parsers = linear_parsers(ParserNames(PARSERS[path.stem]), Vocabulary(ids))
             parser = parsers(ParserRequest(tools=TOOLS, tool_choice="auto"), [])
-            pieces = re.split(f"({SUFFIXED.pattern})", output)
-            events = [event for text in pieces for event in parser.feed(text, [ids.get(text, 0)])]
-            assert join_outcome(join(events + parser.finish())).calls == MEANT.get(kind, ())
+            events = run(parser, cut_tokens(output, ids))
+            assert join_outcome(events).calls == MEANT.get(kind, ())
 
 
 SCHEMAS = [

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from backedge.frontend.metrics import FrontendMetrics, LocalParsing
 from backedge.frontend.turns.turn_store import TurnStore
-from backedge.tokenization.prompt_encoder import PromptCache
+from backedge.tokenization.prompt_cache import PromptCache
 from backedge.worker.metrics import WorkerMetrics
 from prometheus_client import CollectorRegistry
 

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from backedge.base.errors import ParserFailedError
+from backedge.engines.dynamo.metrics import PoolStats
 from backedge.frontend.metrics import FrontendMetrics, LocalParsing
 from backedge.frontend.turns.turn_store import TurnStore
-from backedge.tokenization.prompt_encoder import PromptCache
-from backedge.worker.pool.supervisor import PoolStats
+from backedge.tokenization.prompt_cache import PromptCache
 
 
 def samples(text: str) -> dict[str, float]:

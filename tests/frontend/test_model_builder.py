@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from backedge.base.errors import SetupError, UnknownParserError
-from backedge.frontend import parser_names
+from backedge.frontend import parser_selection
 from backedge.frontend.chat_model import Deployment
 from backedge.frontend.model_builder import ChatModelBuilder
 from backedge.frontend.prompt_queue import PromptQueue
@@ -74,7 +74,7 @@ def test_the_flag_chooses_between_linear_parsers_and_an_engines(
     monkeypatch, flags, installed, native
 ):
     here = SimpleNamespace(check_names=lambda names, known: None)
-    monkeypatch.setattr(parser_names, "load_native_parsers", lambda engine: here)
+    monkeypatch.setattr(parser_selection, "load_native_parsers", lambda engine: here)
     built = builder(**flags)
     monkeypatch.setattr(built, "native", "vllm" if installed else None)
     parsers = built.usable_parsers()

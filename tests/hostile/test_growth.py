@@ -23,7 +23,7 @@ ELSEWHERE: dict[str, str] = {
         frontend/handover:asks_for_backedge frontend/handover:replace_dynamo
         frontend/main:build_engine_factory frontend/main:check_model_flags
         frontend/main:parse_and_check frontend/flags:parse_flags
-        frontend/parser_names:check_names""",
+        frontend/parser_selection:check_names""",
     "what is installed, once": "frontend/model_builder:load_builder",
     "the model's format, once": """guided/call_policy:_lead_to guided/call_policy:_stop_reasoning
         guided/call_policy:read_reasoning_tags frontend/response/inert_content:_spell_markers""",
@@ -106,7 +106,8 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[CodeType]]:
 
 def place_of(code: CodeType) -> Place:
     """Return where a function is."""
-    return os.path.relpath(code.co_filename, ROOT), code.co_firstlineno, code.co_name
+    path = os.path.relpath(os.path.realpath(code.co_filename), ROOT)
+    return path, code.co_firstlineno, code.co_name
 
 
 def test_every_walk_has_a_row(reached: set[CodeType]) -> None:

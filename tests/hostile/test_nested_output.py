@@ -12,17 +12,15 @@ from backedge.base.limits import MAX_DECODED_NESTING
 from backedge.frontend.response.inert_content import spell_inert
 from backedge.guided.client_schemas import find_fault
 from backedge.parsers.arguments.text_value import text_to_json
-from backedge.parsers.base import ParserRequest
-from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted, join
-from backedge.parsers.linear_parsers import Vocabulary
-from backedge.parsers.parser_lookup import linear_parsers
+from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted
 from backedge.parsers.schema import FunctionSchema, ValueSchema
 from backedge.parsers.schema_validation import accepts
 
 from tests.hostile.test_linear_output import BY_NAME, build_worker, list_outputs, without_ids
+from tests.parsers import driver
 from tests.parsers.families.family import Family
 from tests.slips.slips import write
-from tests.slips.systems import WRITERS, build_names
+from tests.slips.systems import WRITERS
 
 # Frames below a call. Python 3.11 counts them and the levels of a decoder together.
 STACKS = (0, 300)
@@ -64,9 +62,7 @@ def test_a_nested_argument_is_a_value_or_beyond_the_limit_a_string(
     tool = {"type": "function", "function": {"name": "search", "parameters": schema}}
 
     def read() -> list[Event]:
-        request = ParserRequest(tools=[tool], tool_choice="auto")
-        parser = linear_parsers(build_names(family), Vocabulary())(request, [])
-        return join([*parser.feed(text), *parser.finish()])
+        return driver.read(family.names, text, tools=[tool])
 
     events = call_everywhere(read)
     calls = [event for event in events if isinstance(event, ToolCallStarted | ToolCallArguments)]

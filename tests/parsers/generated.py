@@ -16,13 +16,14 @@ from typing import Any
 
 from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest
-from backedge.parsers.events import Event, join
+from backedge.parsers.events import Event
 from backedge.parsers.format import State
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers, tool_format
 from hypothesis import strategies as st
 
 from tests.parsers.drawn_schemas import Drawn, drawn_schemas
+from tests.parsers.driver import run
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS, Family, Invocation
 
@@ -69,18 +70,12 @@ class Answer:
         return write("", calls)
 
 
-def marker_ids(family: Family) -> dict[str, int]:
-    """Return the ids of the family's tokens."""
-    markers = dict.fromkeys((*family.markers, *family.special))
-    return {marker: token for token, marker in enumerate(markers, start=1)}
-
-
 @st.composite
 def answers(draw: st.DrawFn, name: str) -> Answer:
     """Return random answers of a family that has tool calls."""
     family = FAMILIES[name]
     assert family.write is not None
-    ids = marker_ids(family) if draw(st.booleans()) else {}
+    ids = family.ids if draw(st.booleans()) else {}
     schemas = draw(st.lists(drawn_schemas().filter(_can_write(family)), max_size=2))
     pieces = st.sampled_from((*LOOKS_LIKE, *(_stand_in(id_) for id_ in spelled(family, ids))))
     text = st.lists(pieces, max_size=8).map("".join)
@@ -230,8 +225,7 @@ def feed(answer: Answer, tokens: Sequence[Token], *, cut: bool = False) -> list[
         tools=list(answer.tools), tool_choice="auto", chat_template_kwargs=kwargs
     )
     parser = build_parsers(answer.family, answer.ids, thinks)(request, [])
-    events = [event for text, token in tokens for event in parser.feed(text, [token])]
-    return join(events + parser.finish(cut=cut))
+    return run(parser, tokens, cut=cut)
 
 
 def by_character(tokens: Sequence[Token]) -> list[Token]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -169,9 +169,6 @@ def read_outcome(whole: ChoiceDelta) -> Outcome:
 def is_missing(sample: Sample) -> bool:
     """Whether the module that the parser needs is not installed."""
     return sample.needs is not None and importlib.util.find_spec(sample.needs) is None
-
-
-Cutter = Callable[[Sequence[int]], list[Chunk]]
 
 
 def every_token(token_ids: Sequence[int]) -> list[Chunk]:

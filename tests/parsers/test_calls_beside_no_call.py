@@ -12,8 +12,9 @@ import pytest
 from backedge.parsers.events import Event
 from backedge.parsers.parser_lookup import tool_format
 
+from tests.parsers.event_outcome import read_shown
 from tests.parsers.families.family import Family, Invocation
-from tests.slips.outcome import Class, classify, differs_without_stream, find_words, read_shown
+from tests.slips.outcome import Class, classify, differs_without_stream, find_words
 from tests.slips.slips import PAIRS, write
 from tests.slips.systems import WRITERS, find_parsers, read
 from tests.slips.test_properties import read_text

@@ -37,7 +37,6 @@ HEADED = Format(
     source="this test",
     headers=((re.compile("think"), State.REASONING), (re.compile("f"), State.ARGUMENTS)),
 )
-IN_TEXT = compile_format(None, CALLS, {})
 
 
 def test_states_share_markers_by_rule() -> None:

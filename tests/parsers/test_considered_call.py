@@ -13,13 +13,13 @@ from backedge.parsers.events import (
     ToolCallArguments,
     ToolCallCut,
     ToolCallStarted,
-    join,
 )
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parsers import driver
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS, Family
 from tests.parsers.fuzzing import fuzz
@@ -37,15 +37,7 @@ sizes = pytest.mark.parametrize("size", [1, 5, 1 << 20])
 
 
 def read(family: Family, output: str, size: int, *, cut: bool = False) -> list[Event]:
-    names = ParserNames(family.tool_parser, family.reasoning_parser)
-    request = ParserRequest(tools=list(TOOLS), tool_choice="auto")
-    parser = linear_parsers(names, Vocabulary())(request, [])
-    events = [
-        event
-        for start in range(0, len(output), size)
-        for event in parser.feed(output[start : start + size])
-    ]
-    return join(events + parser.finish(cut=cut))
+    return driver.read(family.names, output, size, cut=cut)
 
 
 def write_call(family: Family, text: str = "x") -> str:
@@ -97,9 +89,8 @@ def test_without_an_end_it_is_a_call(family: Family, size: int) -> None:
 @every_family
 def test_a_long_call_without_an_end_is_streamed(family: Family) -> None:
     assert family.tags is not None
-    names = ParserNames(family.tool_parser, family.reasoning_parser)
     request = ParserRequest(tools=list(TOOLS), tool_choice="auto")
-    parser = linear_parsers(names, Vocabulary())(request, [])
+    parser = linear_parsers(family.names, Vocabulary())(request, [])
     call = write_call(family, "word " * MAX_CONSIDERED)
     events = parser.feed(f"{family.tags.start}I write. {call[: 2 * MAX_CONSIDERED]}")
     assert any(isinstance(event, ToolCallStarted) for event in events)
@@ -111,12 +102,10 @@ def test_text_that_begins_a_call_may_come_with_a_marker_token() -> None:
     end = "</tool_call>"
     found = []
     for steps in ([("[", 0), (end, 1)], [(f"[{end}", 1)]):
-        names = ParserNames("xlam", "qwen3")
         request = ParserRequest(tools=list(TOOLS), tool_choice="auto")
-        parser = linear_parsers(names, Vocabulary({end: 1}))(request, [])
+        parser = linear_parsers(ParserNames("xlam", "qwen3"), Vocabulary({end: 1}))(request, [])
         output = [("<think>```json\n", 0), *steps, ("more\n", 0), ("```", 0)]
-        events = [event for text, token in output for event in parser.feed(text, [token])]
-        found.append(join(events + parser.finish()))
+        found.append(driver.run(parser, output))
     assert found[0] == found[1]
 
 

@@ -17,7 +17,6 @@ from tests.parsers.generated import (
     Token,
     by_character,
     feed,
-    marker_ids,
     together,
     tokenize,
 )
@@ -40,7 +39,7 @@ def answer(name: str, number: int, *, by_id: bool) -> Answer:
     thought, content, calls = MESSAGES[number]
     family = FAMILIES[name]
     assert family.write is not None
-    ids = marker_ids(family) if by_id else {}
+    ids = family.ids if by_id else {}
     tokens = tokenize(family.write_thought(thought) + family.write(content, calls), ids, {})
     return Answer(name, thought, content, calls, tuple(tokens), (WRITE,), tuple(ids.items()))
 

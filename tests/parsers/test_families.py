@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import re
 from collections.abc import Collection, Iterator
@@ -13,9 +12,6 @@ import pytest
 from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from backedge.parsers.events import (
     Event,
-    ToolCallArguments,
-    ToolCallCut,
-    ToolCallStarted,
     join,
 )
 from backedge.parsers.formats.catalog import FORMATS
@@ -26,7 +22,8 @@ from hypothesis import strategies as st
 
 from benchmarks.samples.sample import Call, Outcome
 from benchmarks.samples.tokenizers import bpe, encode
-from tests.parsers.event_outcome import join_outcome
+from tests.parsers.driver import cut_at, run
+from tests.parsers.event_outcome import join_outcome, read_shown
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS, Case, Family
 from tests.parsers.sample_model import cached_linear_parsers, feed_tokens
@@ -47,10 +44,6 @@ def text_parsers(names: ParserNames, turn: str) -> ParserFactory:
     return linear_parsers(names, Vocabulary(decode=lambda _: turn))
 
 
-def build_names(family: Family) -> ParserNames:
-    return ParserNames(family.tool_parser, family.reasoning_parser)
-
-
 def build_request(case: Case) -> ParserRequest:
     tools = list(TOOLS if case.tools is None else case.tools)
     return ParserRequest(tools=tools, tool_choice="auto" if tools else "none")
@@ -59,25 +52,19 @@ def build_request(case: Case) -> ParserRequest:
 def build_text_parser(family: Family, case: Case) -> StreamParser:
     """Return a parser that knows no marker as a token; the prompt's turn is one token."""
     turn = case.prompt.rpartition("<|im_start|>")[2]
-    return text_parsers(build_names(family), turn)(build_request(case), [0] if case.prompt else [])
+    return text_parsers(family.names, turn)(build_request(case), [0] if case.prompt else [])
 
 
 def by_text(family: Family, case: Case, cuts: Collection[int]) -> list[Event]:
     """Return the joined events of a parser that knows no tokens, fed `case` cut at `cuts`."""
     parser = build_text_parser(family, case)
-    positions = [0, *sorted(cuts), len(case.output)]
-    events = [
-        event
-        for start, end in itertools.pairwise(positions)
-        for event in parser.feed(case.output[start:end])
-    ]
-    return join(events + parser.finish(cut=case.finish == "length"))
+    return run(parser, cut_at(case.output, cuts), cut=case.finish == "length")
 
 
 def by_token(family: Family, case: Case) -> list[Event]:
     """Return the joined events of a parser that knows its markers as tokens."""
     tokenizer = bpe(family.markers, family.special)
-    parsers = cached_linear_parsers(build_names(family), tokenizer)
+    parsers = cached_linear_parsers(family.names, tokenizer)
     parser = parsers(build_request(case), encode(tokenizer, case.prompt))
     events = feed_tokens(parser, tokenizer, case.output)
     return join(events + parser.finish(cut=case.finish == "length"))
@@ -108,26 +95,12 @@ def test_any_cut(family: Family, data: st.DataObject) -> None:
 @every_case
 def test_truncated_anywhere(family: Family, case: Case) -> None:
     """What a limit leaves is a beginning of the whole, and what is missing of it is reported."""
-    whole = by_text(family, case, ())
+    whole = read_shown(by_text(family, case, ()))
     step = max(1, len(case.output) // 20)
     for end in range(0, len(case.output), step):
         parser = build_text_parser(family, case)
-        events = join(parser.feed(case.output[:end]) + parser.finish(cut=True))
-        shown = [event for event in events if not isinstance(event, ToolCallCut)]
-        calls = [event for event in shown if isinstance(event, ToolCallStarted)]
-        assert [event.name for event in calls] == [
-            event.name for event in whole if isinstance(event, ToolCallStarted)
-        ][: len(calls)]
-        for index in range(len(calls)):
-            part, full = (
-                "".join(
-                    event.text
-                    for event in found
-                    if isinstance(event, ToolCallArguments) and event.index == index
-                )
-                for found in (shown, whole)
-            )
-            assert full.startswith(part), case.output[:end]
+        cut = read_shown(run(parser, [case.output[:end]], cut=True))
+        assert cut.calls_begin(whole), case.output[:end]
 
 
 def test_every_format_has_cases() -> None:

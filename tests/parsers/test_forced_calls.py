@@ -4,14 +4,13 @@ import re
 from typing import Any
 
 import pytest
-from backedge.parsers.base import ParserNames, ParserRequest
+from backedge.parsers.base import ParserRequest
 from backedge.parsers.events import (
     Content,
     Event,
     ToolCallArguments,
     ToolCallCut,
     ToolCallStarted,
-    join,
 )
 from backedge.parsers.forced_calls import wrap_forced_calls
 from backedge.parsers.parser_lookup import linear_parsers
@@ -24,12 +23,14 @@ from hypothesis import strategies as st
 from benchmarks.samples.sample import Call
 from benchmarks.samples.tokenizers import bpe, encode
 from tests.parsers.arguments.reading import CALLS
+from tests.parsers.driver import run
+from tests.parsers.event_outcome import read_shown
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS as WRITE_TOOLS
 from tests.parsers.families.family import TURN, Family
 from tests.parsers.fuzzing import fuzz
 from tests.parsers.sample_model import SampleModel, as_one, every_token, read_outcome
-from tests.slips.outcome import find_words, read_shown
+from tests.slips.outcome import find_words
 from tests.slips.slips import CHANGES, apply, delimiters
 
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
@@ -143,9 +144,7 @@ CASES = [
 
 def parse(pieces: list[str], tool_choice: Any, *, cut: bool = False) -> list[Event]:
     request = ParserRequest(tools=TOOLS, tool_choice=tool_choice, json_calls=True)
-    parser = wrap_forced_calls(PassthroughParser(), request)
-    events = [event for piece in pieces for event in parser.feed(piece)]
-    return join(events + parser.finish(cut=cut))
+    return run(wrap_forced_calls(PassthroughParser(), request), pieces, cut=cut)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +225,7 @@ def test_the_model_s_markers_in_strings_are_text(
         detokenizer=DetokenizerOptions(spaces_between_special_tokens=False),
         parser=request,
     )
-    names = ParserNames(family.tool_parser, family.reasoning_parser)
+    names = family.names
     model = SampleModel(
         tokenizer, linear_parsers(names, read_vocabulary(tokenizer)), params, prompt
     )

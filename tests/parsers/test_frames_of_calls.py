@@ -16,9 +16,10 @@ from backedge.parsers.parser_lookup import tool_format
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parsers.event_outcome import read_shown
 from tests.parsers.families.family import Family, Invocation
 from tests.parsers.fuzzing import fuzz
-from tests.slips.outcome import Class, classify, read_shown
+from tests.slips.outcome import Class, classify
 from tests.slips.slips import PAIRS, split, write
 from tests.slips.systems import WRITERS, find_parsers, read
 from tests.slips.test_properties import read_text

@@ -29,6 +29,7 @@ from backedge.parsers.machine import LinearParser
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parsers import driver
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS
 from tests.parsers.fuzzing import fuzz
@@ -165,8 +166,7 @@ def test_marker_tokens(format_: Format, shown: bool, data: st.DataObject, cut: b
 
     def fed(stream: list[tuple[str, int]]) -> list[Event]:
         parser = build_parser(format_, Vocabulary(ids))
-        events = [event for text, token_id in stream for event in parser.feed(text, [token_id])]
-        return join(events + parser.finish(cut=cut))
+        return driver.run(parser, stream, cut=cut)
 
     whole = fed(tokens(by_character=False))
     if not cut:

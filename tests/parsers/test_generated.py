@@ -11,13 +11,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from backedge.parsers.events import (
-    Content,
     Event,
     Reasoning,
-    ToolCallArguments,
-    ToolCallCut,
-    ToolCallMalformed,
-    ToolCallStarted,
 )
 from backedge.parsers.parser_lookup import reasoning_format, tool_format
 from hypothesis import given
@@ -26,7 +21,7 @@ from jsonschema import Draft202012Validator
 
 from benchmarks.samples.sample import Call
 from tests.parsers.drawn_schemas import without_nullable
-from tests.parsers.event_outcome import join_outcome
+from tests.parsers.event_outcome import Shown, join_outcome, read_shown
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import Invocation
 from tests.parsers.fuzzing import fuzz
@@ -37,22 +32,11 @@ every_family = pytest.mark.parametrize(
 )
 
 
-def arguments_of(events: Sequence[Event]) -> list[str]:
-    """Return the arguments of each call."""
-    texts: list[str] = []
-    for event in events:
-        if isinstance(event, ToolCallStarted):
-            texts.append("")
-        elif isinstance(event, ToolCallArguments):
-            texts[event.index] += event.text
-    return texts
-
-
 def check_json(events: Sequence[Event]) -> None:
     """Check that the arguments of each call are a JSON object, or reported as open."""
-    still_open = {e.index for e in events if isinstance(e, ToolCallCut | ToolCallMalformed)}
-    for index, text in enumerate(arguments_of(events)):
-        if index not in still_open:
+    shown = read_shown(events)
+    for index, text in enumerate(shown.arguments):
+        if index not in shown.still_open:
             assert isinstance(json.loads(text), dict)
 
 
@@ -102,28 +86,23 @@ def test_exact_meaning(name: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_truncated_at_every_token(name: str, data: st.DataObject) -> None:
     answer = data.draw(answers(name))
-    whole = feed(answer, answer.tokens)
-    names = [event.name for event in whole if isinstance(event, ToolCallStarted)]
-    texts = {kind: text_of(whole, kind) for kind in (Content, Reasoning)}
-    arguments = arguments_of(whole)
+    whole = read_shown(feed(answer, answer.tokens))
     for end in range(len(answer.tokens)):
         for cut in (True, False):
             events = feed(answer, answer.tokens[:end], cut=cut)
+            shown = read_shown(events)
             if not cut:
                 check_json(events)
-            started = [event.name for event in events if isinstance(event, ToolCallStarted)]
-            assert started == names[: len(started)]
-            for part, full in zip(arguments_of(events), arguments, strict=False):
                 # On stop a call ends behind any of its arguments.
-                assert full.startswith(part if cut else part.removesuffix("}"))
+                shown.arguments = [text.removesuffix("}") for text in shown.arguments]
+            assert shown.calls_begin(whole)
             if cut and name != "xlam":  # its calls may stand in a code block, which begins as text
-                for kind, text in texts.items():
-                    shown = without_half_words(name, text_of(events, kind))
-                    assert text.rstrip().startswith(shown.rstrip(" \n`"))
+                for part, full in zip(texts_of(shown), texts_of(whole), strict=True):
+                    assert full.rstrip().startswith(without_half_words(name, part).rstrip(" \n`"))
 
 
-def text_of(events: Sequence[Event], kind: type[Content | Reasoning]) -> str:
-    return "".join(event.text for event in events if isinstance(event, kind))
+def texts_of(shown: Shown) -> tuple[str, str]:
+    return shown.content, shown.reasoning
 
 
 def word_markers(name: str) -> set[str]:

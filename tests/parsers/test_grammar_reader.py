@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from backedge.parsers.compiled_format import CompiledFormat, compile_format
-from backedge.parsers.events import Content, Event, ToolCallArguments, ToolCallStarted, join
+from backedge.parsers.compiled_format import compile_format
+from backedge.parsers.events import Content, Event, ToolCallArguments, ToolCallStarted
 from backedge.parsers.format import Format, Jump, State
 from backedge.parsers.machine import LinearParser
+
+from tests.parsers.driver import cut, run
 
 LISTS = Format(
     "test",
@@ -18,10 +20,7 @@ F: list[Event] = [ToolCallStarted(0, "f"), ToolCallArguments(0, "{}")]
 
 
 def parse(output: str, size: int) -> list[Event]:
-    table: CompiledFormat = compile_format(None, LISTS, {})
-    parser = LinearParser(table, {"f": {}})
-    pieces = [output[at : at + size] for at in range(0, len(output), size)]
-    return join([event for piece in pieces for event in parser.feed(piece)] + parser.finish())
+    return run(LinearParser(compile_format(None, LISTS, {}), {"f": {}}), cut(output, size))
 
 
 @pytest.mark.parametrize("size", [1, 3, 1 << 20])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.events import Event, join
+from backedge.parsers.events import Event
 from backedge.parsers.forced_calls import wrap_forced_calls
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers, tool_format
@@ -21,6 +21,7 @@ from backedge.tokenization.detokenizer import read_vocabulary
 
 from benchmarks.samples.sample import Outcome
 from benchmarks.samples.tokenizers import bpe, encode
+from tests.parsers import driver
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.interplay import (
     CALL_X,
@@ -64,13 +65,7 @@ def by_text(rule: Rule, pair: Pair, size: int) -> list[Event]:
     )
     request = rule.parser_request()
     parser = wrap_forced_calls(parsers(request, [0]), request)
-    output = rule.output(pair)
-    events = [
-        event
-        for start in range(0, len(output), size)
-        for event in parser.feed(output[start : start + size])
-    ]
-    return join(events + parser.finish(cut=rule.finish == "length"))
+    return driver.run(parser, driver.cut(rule.output(pair), size), cut=rule.finish == "length")
 
 
 def build_model(rule: Rule, pair: Pair, *, special: bool = False) -> SampleModel:

@@ -13,10 +13,11 @@ from backedge.parsers.events import (
     ToolCallArguments,
     ToolCallCut,
     ToolCallStarted,
-    join,
 )
 from backedge.parsers.format import COMPLETE, Format, Jump, ReuseSuffix, State, Target
 from backedge.parsers.machine import LinearParser
+
+from tests.parsers import driver
 
 PARAMETERS = {"f": {"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}}
 THINK: dict[State, dict[str, Target]] = {
@@ -35,11 +36,7 @@ def compile_states(
 
 
 def parse(table: CompiledFormat, output: str, size: int, *, cut: bool = False) -> list[Event]:
-    parser = LinearParser(table, PARAMETERS)
-    events: list[Event] = []
-    for start in range(0, len(output), size):
-        events += parser.feed(output[start : start + size])
-    return join(events + parser.finish(cut=cut))
+    return driver.run(LinearParser(table, PARAMETERS), driver.cut(output, size), cut=cut)
 
 
 KEYED = compile_states(

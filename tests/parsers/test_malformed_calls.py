@@ -25,6 +25,7 @@ from backedge.parsers.parser_lookup import linear_parsers
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.parsers import driver
 from tests.parsers.families import FAMILIES
 
 SCHEMA: dict[str, Any] = {
@@ -136,16 +137,7 @@ JSON_FRAMES = [name for name in FRAMES if name != "gemma4"]
 
 
 def parse(name: str, output: str, size: int = 0, mode: MalformedCalls = "open") -> list[Event]:
-    """Return the events of `output`, fed in pieces of `size` characters, or whole."""
-    request = ParserRequest(tools=TOOLS, tool_choice="auto", malformed_calls=mode)
-    parser = linear_parsers(ParserNames(name), Vocabulary())(request, [])
-    size = size or max(1, len(output))
-    events = [
-        event
-        for start in range(0, len(output), size)
-        for event in parser.feed(output[start : start + size])
-    ]
-    return join(events + parser.finish())
+    return driver.read(name, output, size, tools=TOOLS, malformed_calls=mode)
 
 
 def arguments(events: list[Event], index: int = 0) -> str:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from backedge.base.limits import MAX_UNDECIDED_OUTPUT
-from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.events import Event, ToolCallCut, join
-from backedge.parsers.linear_parsers import Vocabulary
-from backedge.parsers.parser_lookup import linear_parsers
+from backedge.parsers.events import Event, ToolCallCut
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.samples.sample import Call, Outcome
+from tests.parsers import driver
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import function
@@ -31,17 +28,8 @@ def parse(
 ) -> list[Event]:
     """Feed `output`, whose markers are tokens, with the text between them in pieces of `size`."""
     family = FAMILIES[name]
-    markers = (*family.markers, *family.special) if tokens else ()
-    ids = {marker: number for number, marker in enumerate(markers, start=1)}
-    request = ParserRequest(tools=TOOLS, tool_choice="auto")
-    names = ParserNames(family.tool_parser, family.reasoning_parser)
-    parser = linear_parsers(names, Vocabulary(ids))(request, [])
-    events: list[Event] = []
-    for text in re.split(f"({'|'.join(map(re.escape, markers)) or '(?!)'})", output):
-        pieces = [text] if text in ids else re.findall(f"(?s).{{1,{size}}}", text)
-        for piece in pieces:
-            events += parser.feed(piece, [ids.get(piece, 0)])
-    return join(events + parser.finish(cut=cut))
+    ids = family.ids if tokens else {}
+    return driver.read(family.names, output, size, ids=ids, tools=TOOLS, cut=cut)
 
 
 KIMI = "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
@@ -53,7 +41,6 @@ HERMES = '<tool_call>{"name": "f", "arguments": '
 HERMES_G = '<tool_call>{"name": "g", "arguments": {"b": 1}}</tool_call>'
 HARMONY = "<|channel|>commentary to=functions.f<|message|>"
 FINAL = "<|start|>assistant<|channel|>final<|message|>Done."
-HARMONY_G = '<|start|>assistant<|channel|>commentary to=functions.g<|message|>{"b": 1}<|call|>'
 LONG = "y" * (2 * MAX_UNDECIDED_OUTPUT)
 GEMMA = '<|tool_call>call:f{a:<|"|>x'
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.events import Event
 from backedge.parsers.linear_parsers import NONEMPTY, Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.samples.sample import Call, Outcome
+from tests.parsers.driver import run
 from tests.parsers.event_outcome import join_outcome
 
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
@@ -20,9 +20,7 @@ CALL = '<tool_call>{"name": "f"}</tool_call>'
 def read(pieces: list[str], flag: object = True, *, cut: bool = False) -> Outcome:
     parsers = linear_parsers(ParserNames("hermes", "nemotron_v3"), Vocabulary())
     request = ParserRequest(tools=TOOLS, tool_choice="auto", chat_template_kwargs={NONEMPTY: flag})
-    parser = parsers(request, [])
-    events: list[Event] = [event for piece in pieces for event in parser.feed(piece)]
-    return join_outcome(events + parser.finish(cut=cut))
+    return join_outcome(run(parsers(request, []), pieces, cut=cut))
 
 
 @pytest.mark.parametrize(

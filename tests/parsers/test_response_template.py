@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.samples.sample import Call
+from tests.parsers.driver import run
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.made_up import ANSWER, CALL, MADE_UP, TOOL
 from tests.parsers.response_sessions import (
@@ -52,8 +53,7 @@ def parse(description: object, pieces: Sequence[str], tools: list[Any], prompt: 
         vocabulary=Vocabulary(decode=lambda ids: "".join(map(chr, ids))),
         prompt_token_ids=[*map(ord, prompt)],
     )
-    events = [event for piece in pieces for event in parser.feed(piece)]
-    return join_outcome([*events, *parser.finish()])
+    return join_outcome(run(parser, pieces))
 
 
 @given(st.lists(st.integers(0, len(ANSWER)), max_size=12))

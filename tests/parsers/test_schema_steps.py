@@ -15,7 +15,7 @@ from backedge.base import json_schema
 from backedge.base.limits import MAX_CHECKS, MAX_PARTS, MAX_PATTERN_CHARACTERS
 from backedge.guided import client_schemas
 from backedge.parsers import schema, schema_validation
-from backedge.parsers.arguments import schema_value, text_value, typed_json
+from backedge.parsers.arguments import text_value, typed_json, value_between_tags
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.schema import FunctionSchema
 from backedge.parsers.schema_validation import accepts
@@ -29,7 +29,7 @@ WALKERS = (
     schema,
     schema_validation,
     client_schemas,
-    schema_value,
+    value_between_tags,
     text_value,
     typed_json,
 )

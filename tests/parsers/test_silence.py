@@ -10,7 +10,6 @@ import json
 import os
 import random
 import re
-from collections.abc import Iterator
 
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
@@ -20,6 +19,7 @@ from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
 
+from tests.parsers.driver import cut_tokens
 from tests.parsers.families.family import Family, function
 from tests.slips.systems import WRITERS
 from tests.support import write
@@ -73,15 +73,6 @@ def write_argument(markers: list[str], seed: int) -> str:
     return " ".join([*pieces, END])
 
 
-def tokens_of(output: str, ids: dict[str, int]) -> Iterator[tuple[str, list[int]]]:
-    """Yield the output's tokens: markers of `ids`, and text of four characters."""
-    pattern = "|".join(map(re.escape, sorted(ids, key=len, reverse=True))) or r"(?!)"
-    for text in re.split(f"({pattern})", output):
-        pieces = [text] if text in ids else re.findall(r"(?s).{1,4}", text)
-        for piece in pieces:
-            yield piece, [ids.get(piece, 0)]
-
-
 KINDS = ("text", "tokens")
 
 
@@ -91,14 +82,13 @@ def measure_silence(family: Family, kind: str) -> int:
     format_ = next(
         format_ for format_ in FORMATS if family.name in (format_.name, *format_.aliases)
     )
-    markers = (*family.markers, *family.special) if kind == "tokens" else ()
-    ids = {marker: number for number, marker in enumerate(markers, start=1)}
+    ids = family.ids if kind == "tokens" else {}
     request = ParserRequest(tools=TOOLS, tool_choice="auto")
     parser = linear_parsers(ParserNames(family.tool_parser), Vocabulary(ids))(request, [])
     arguments = {"path": "a", "text": write_argument(mentioned(format_), seed=len(family.name))}
     written, silence, longest = "", 0, 0
-    for piece, token_ids in tokens_of(family.write("", [("write", arguments)]), ids):
-        events = parser.feed(piece, token_ids)
+    for piece, token in cut_tokens(family.write("", [("write", arguments)]), ids, 4):
+        events = parser.feed(piece, [token])
         assert not any(isinstance(event, ToolCallMalformed) for event in events)
         new = "".join(event.text for event in events if isinstance(event, ToolCallArguments))
         silence = 0 if new or not written or END in written else silence + 1

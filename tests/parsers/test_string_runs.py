@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from backedge.parsers.arguments.incremental_grammar import IncrementalGrammar
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.events import Event, ToolCallArguments, join
+from backedge.parsers.events import Event, ToolCallArguments
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.parsers.driver import run
 
 # A tool parser, and a call up to the open string and behind it.
 CALLS = {
@@ -53,9 +55,7 @@ PIECES = st.sampled_from(
 
 def parse(name: str, pieces: list[str]) -> list[Event]:
     parsers = linear_parsers(ParserNames(tool_call=name), Vocabulary())
-    parser = parsers(ParserRequest(tools=TOOLS, tool_choice="auto"), ())
-    events = [event for piece in pieces for event in parser.feed(piece)]
-    return join(events + parser.finish())
+    return run(parsers(ParserRequest(tools=TOOLS, tool_choice="auto"), ()), pieces)
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
@@ -13,13 +12,14 @@ from backedge.parsers.events import (
     ToolCallCut,
     ToolCallMalformed,
     ToolCallStarted,
-    join,
 )
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers, tool_format
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.parsers import driver
+from tests.parsers.driver import cut_tokens, run
 from tests.parsers.families.family import Family
 from tests.parsers.fuzzing import fuzz
 from tests.slips.slips import TOOLS, write
@@ -68,13 +68,7 @@ MENTIONED = [
 
 
 def parse(name: str, output: str, size: int) -> list[Event]:
-    """Return the events of an output that is fed in pieces of `size` characters."""
-    request = ParserRequest(tools=TOOLS, tool_choice="auto")
-    parser = linear_parsers(ParserNames(name), Vocabulary())(request, [])
-    events: list[Event] = []
-    for start in range(0, len(output), size):
-        events += parser.feed(output[start : start + size])
-    return join(events + parser.finish())
+    return driver.read(name, output, size, tools=TOOLS)
 
 
 def sent(events: list[Event]) -> str:
@@ -105,15 +99,11 @@ GLM_VALUES = [value for name, _, value in SWALLOWED if name == "glm45"]
 
 def read_tokens(value: str, *, is_spelled: bool) -> list[Event]:
     """Return the events of a call whose markers are tokens, but for those spelled in `value`."""
-    before, after = GLM.split("{}")
+    before, after = (cut_tokens(text, GLM_IDS) for text in GLM.split("{}"))
+    pieces = [(value, 0)] if is_spelled else cut_tokens(value, GLM_IDS)
     request = ParserRequest(tools=TOOLS, tool_choice="auto")
     parser = linear_parsers(ParserNames("glm45"), Vocabulary(GLM_IDS))(request, [])
-    events: list[Event] = []
-    for text, is_value in ((before, False), (value, True), (after, False)):
-        for piece in re.split(f"({'|'.join(GLM_TAGS)})", text):
-            token = 0 if is_value and is_spelled else GLM_IDS.get(piece, 0)
-            events += parser.feed(piece, [token]) if piece else []
-    return join(events + parser.finish())
+    return run(parser, [*before, *pieces, *after])
 
 
 @pytest.mark.parametrize("value", GLM_VALUES)

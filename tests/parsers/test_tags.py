@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.events import Event, join
 from backedge.parsers.format import VALUE_STATES, State
-from backedge.parsers.linear_parsers import Vocabulary
-from backedge.parsers.parser_lookup import linear_parsers, tool_format
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from backedge.parsers.parser_lookup import tool_format
 
+from tests.parsers import driver
+from tests.parsers.event_outcome import read_shown
 from tests.parsers.families.family import Family, function
-from tests.parsers.fuzzing import fuzz
-from tests.slips.outcome import Class, classify, read_shown
+from tests.slips.outcome import Class, classify
 from tests.slips.slips import TOOLS
 from tests.slips.systems import WRITERS, find_parsers, read
 from tests.slips.test_properties import read_text
-from tests.slips.wellformed import FOREIGN_TAGS, draw_near_tag, own_tag, own_tags, without_own_tags
 
 Arguments = dict[str, Any]
-ELSEWHERE = "</body> <parameter=x> </parameter> <arg_value> </invoke> </function> <![CDATA["
 
 
 def has_tags(family: Family) -> bool:
@@ -46,63 +39,13 @@ sizes = pytest.mark.parametrize("size", [1, 5, 1000])
 TOOL = function("f", text="string", command="string", n="integer", body="string")
 
 
-def parse(name: str, output: str, size: int = 1000, ids: dict[str, int] | None = None) -> Any:
-    """Return names, arguments as they were sent, and the calls left open.
-
-    ids: of the tokens, each of which is fed alone; without any, in pieces of `size` characters.
-    """
-    request = ParserRequest(tools=[*TOOLS, TOOL], tool_choice="auto")
-    parser = linear_parsers(ParserNames(name), Vocabulary(ids or {}))(request, [])
-    events: list[Event] = []
-    for piece, token in cut(output, size, ids or {}):
-        events += parser.feed(piece, [token])
-    shown = read_shown(join(events + parser.finish()))
+def parse(name: str, output: str, size: int = 0, ids: dict[str, int] | None = None) -> Any:
+    """Return names, arguments as they were sent, and the calls left open."""
+    shown = read_shown(driver.read(name, output, size, ids=ids, tools=[*TOOLS, TOOL]))
     return shown.names, shown.arguments, shown.still_open
 
 
-def cut(output: str, size: int, ids: dict[str, int]) -> Iterator[tuple[str, int]]:
-    """Yield the output in tokens, and in pieces of at most `size` characters between these."""
-    tokens = "|".join(map(re.escape, sorted(ids, key=len, reverse=True))) or "(?!)"
-    for part in re.split(f"({tokens})", output):
-        pieces = [part] if part in ids else re.findall(rf"(?s).{{1,{size}}}", part)
-        yield from ((piece, ids.get(piece, 0)) for piece in pieces)
-
-
 # Well-formed calls.
-
-
-def near_tags(name: str) -> st.SearchStrategy[str]:
-    """Draw one of the format's tags with a change, or one of another format."""
-    format_ = tool_format(name)
-    assert format_ is not None
-    changed = st.randoms(use_true_random=True).map(lambda draw: draw_near_tag(draw, format_))
-    return changed | st.sampled_from([*own_tags(name), *FOREIGN_TAGS, *ELSEWHERE.split()])
-
-
-@every_family
-@fuzz(25)
-@given(data=st.data(), size=st.integers(1, 9))
-def test_a_value_without_a_tag_of_its_format_is_text(
-    family: Family, data: st.DataObject, size: int
-) -> None:
-    words = st.sampled_from(["a", " ", "\n", "the parameter", "limit=5"]) | near_tags(family.name)
-    value = "".join(data.draw(st.lists(words, min_size=1, max_size=4)))
-    value = f"{value}." if data.draw(st.booleans()) else f".{value}"
-    format_ = tool_format(family.name)
-    assert format_ is not None
-    value = without_own_tags(value, format_)
-    assert family.write is not None
-    output = family.write("", [("f", {"text": value})])
-    assume(len(own_tag(family.name).findall(output)) == count_tags(family))
-    names, arguments, still_open = parse(family.tool_parser or "", output, size)
-    assert (names, still_open) == (["f"], set())
-    assert json.loads(arguments[0]) == {"text": value}
-
-
-def count_tags(family: Family) -> int:
-    """Return how many tags a call with one parameter has."""
-    assert family.write is not None
-    return len(own_tag(family.name).findall(family.write("", [("f", {"text": "."})])))
 
 
 @every_family

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
 
@@ -16,6 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.parsers.drawn_schemas import Drawn, drawn_schemas
+from tests.parsers.driver import cut, cut_at, run
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import Family
 
@@ -38,14 +38,7 @@ def read_value(family: Family, drawn: Drawn, cuts: set[int]) -> Any:
     request = ParserRequest(tools=[{"type": "function", "function": function}], tool_choice="auto")
     parser = PARSERS[family.name](request, [])
     assert family.write is not None
-    output = family.write("", [("f", {"x": drawn.value})])
-    positions = sorted({0, len(output), *(cut for cut in cuts if cut < len(output))})
-    events = [
-        event
-        for start, end in itertools.pairwise(positions)
-        for event in parser.feed(output[start:end])
-    ]
-    events += parser.finish()
+    events = run(parser, cut_at(family.write("", [("f", {"x": drawn.value})]), cuts))
     return json.loads(
         "".join(event.text for event in events if isinstance(event, ToolCallArguments))
     )["x"]
@@ -97,7 +90,7 @@ def test_text_after_a_container_is_not_dropped(family: Family, value: str) -> No
     parser = PARSERS[family.name](request, [])
     assert family.write is not None
     output = family.write("", [("f", {"x": "PLACE"})]).replace("PLACE", value.replace('"', "'"))
-    events = [*parser.feed(output), *parser.finish()]
+    events = run(parser, [output])
     sent = "".join(event.text for event in events if isinstance(event, ToolCallArguments))
     assert "and more" in sent
 
@@ -160,7 +153,6 @@ def test_a_scalar_has_the_declared_type_in_every_format(
     request = ParserRequest(tools=[{"type": "function", "function": function}], tool_choice="auto")
     for size in (1, len(output)):
         parser = linear_parsers(ParserNames(name), Vocabulary())(request, [])
-        pieces = (output[start : start + size] for start in range(0, len(output), size))
-        events = [event for piece in pieces for event in parser.feed(piece)] + parser.finish()
+        events = run(parser, cut(output, size))
         sent = [event.text for event in events if isinstance(event, ToolCallArguments)]
         assert same(json.loads("".join(sent))[key], expected)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import re
-
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.events import Content, Event, join
+from backedge.parsers.events import Content, Event
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers, tool_format
 
 from benchmarks.samples.sample import Outcome
+from tests.parsers.driver import cut_tokens, run
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import FAMILIES, xlam
 from tests.parsers.families.family import TOOLS, Family
@@ -35,20 +33,11 @@ def read(
     """
     ids = {token: token_id for token_id, token in enumerate(dict.fromkeys(tokens), start=1)}
     special = frozenset(ids.values()) if are_hidden else frozenset()
-    parsers = linear_parsers(names, Vocabulary(ids, special))
-    parser = parsers(ParserRequest(tools=list(TOOLS), tool_choice="auto"), [])
-    pieces = re.split(f"({'|'.join(map(re.escape, ids))})", output) if ids else [output]
-    events = [
-        event
-        for piece in pieces
-        if piece
-        for event in (
-            parser.feed("" if are_hidden else piece, [ids[piece]])
-            if piece in ids
-            else itertools.chain.from_iterable(parser.feed(char, [0]) for char in piece)
-        )
-    ]
-    return join(events + parser.finish())
+    parser = linear_parsers(names, Vocabulary(ids, special))(
+        ParserRequest(tools=list(TOOLS), tool_choice="auto"), []
+    )
+    pieces = cut_tokens(output, ids, 1)
+    return run(parser, [("" if id_ and are_hidden else text, id_) for text, id_ in pieces])
 
 
 @pytest.mark.parametrize("family", THINKING, ids=lambda family: family.name)

@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.events import Event, join
+from backedge.parsers.events import Event
 from backedge.parsers.format import Format, Literals, Spelling
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
+
+from tests.parsers.driver import run
 
 xgrammar = pytest.importorskip("xgrammar")
 testing = pytest.importorskip("xgrammar.testing")
@@ -206,4 +208,4 @@ def parse(format_: Format, tools: Any, text: str, *, reasons: bool = False) -> l
     names = ParserNames(format_.name, format_.name if reasons else None)
     parsers = linear_parsers(names, Vocabulary())
     parser = parsers(ParserRequest(tools=tools, tool_choice="auto"), [])
-    return join([event for char in text for event in parser.feed(char)] + parser.finish())
+    return run(parser, text)

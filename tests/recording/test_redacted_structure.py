@@ -21,7 +21,7 @@ from tests.conformance.runner import read_prompt
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import Family
 from tests.parsers.sample_model import cached_detokenizers, cached_linear_parsers
-from tests.parsers.test_families import build_names, build_request
+from tests.parsers.test_families import build_request
 from tests.recording.redacting import (
     decode,
     find_structure,
@@ -65,7 +65,7 @@ def test_transcripts_keep_their_structure(transcript: Transcript) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
 def test_every_format_keeps_its_structure(family: Family) -> None:
-    tokenizer, names = bpe(family.markers, family.special), build_names(family)
+    tokenizer, names = bpe(family.markers, family.special), family.names
     detokenizers = cached_detokenizers(tokenizer)
     parsers = cached_linear_parsers(names, tokenizer)
     of_model = Redactor(detokenizers)

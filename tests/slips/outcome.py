@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -14,13 +13,10 @@ from backedge.parsers.events import (
     Content,
     Event,
     Reasoning,
-    ToolCallArguments,
-    ToolCallCut,
-    ToolCallMalformed,
-    ToolCallStarted,
 )
 from backedge.postprocess.delta_builder import DeltaBuilder, aggregate_deltas
 
+from tests.parsers.event_outcome import read_shown
 from tests.parsers.families.family import Invocation
 from tests.slips.slips import DECLARED, TOOLS
 
@@ -45,38 +41,6 @@ class Class(StrEnum):
     LOST = "lost"
     WRONG = "WRONG"
     OTHER = "other"
-
-
-@dataclass
-class Shown:
-    """The texts that a client has, the names and arguments of calls, and the calls left open."""
-
-    text: str = ""
-    names: list[str] = field(default_factory=list)
-    arguments: list[str] = field(default_factory=list)
-    still_open: set[int] = field(default_factory=set)
-
-
-def read_shown(events: Sequence[Event]) -> Shown:
-    """Return what a client has of the events."""
-    shown = Shown()
-    last: type[Event] | None = None
-    for event in events:
-        match event:
-            case Content(text) | Reasoning(text):
-                # Content and reasoning are fields of their own.
-                shown.text += text if last is type(event) else f" {text}"
-                last = type(event)
-            case ToolCallStarted(_, name):
-                shown.names.append(name)
-                shown.arguments.append("")
-            case ToolCallArguments(index, text) if index < len(shown.arguments):
-                shown.arguments[index] += text
-            case ToolCallMalformed(index):
-                shown.still_open.add(index)
-            case ToolCallCut(index) if index is not None:
-                shown.still_open.add(index)
-    return shown
 
 
 def classify(events: Sequence[Event], meant: Sequence[Invocation]) -> Class:

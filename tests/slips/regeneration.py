@@ -41,7 +41,7 @@ from benchmarks.samples.tokenizers import encode
 from tests.conformance.peers import SYSTEMS, load_tokenizer
 from tests.parsers.families.family import TURN, Family
 from tests.slips.slips import TOOLS, Slip, slips
-from tests.slips.systems import WRITERS, build_names
+from tests.slips.systems import WRITERS
 
 EVERY = 8  # one of so many slips is tried
 STRICT = [{**tool, "function": {**tool["function"], "strict": True}} for tool in TOOLS]
@@ -94,7 +94,7 @@ class Model:
     faults: list[tuple[CallFault, RegenerationOutcome]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        names = build_names(self.family)
+        names = self.family.names
         self.tokenizer = load_tokenizer(names)
         self.parsers = SYSTEMS["ours"](names)
         self.detokenizers = detokenizers(self.tokenizer)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from backedge.base.errors import SetupError
 from backedge.base.json_types import JsonObject
-from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest
+from backedge.parsers.base import ParserFactory, ParserRequest
 from backedge.parsers.events import Event, join
 
 from benchmarks.samples.tokenizers import encode
@@ -21,15 +21,10 @@ from tests.slips.slips import TOOLS
 WRITERS = [family for family in FAMILIES.values() if family.write is not None]
 
 
-def build_names(family: Family) -> ParserNames:
-    """Return the parsers with which a worker of the family's models starts."""
-    return ParserNames(family.tool_parser, family.reasoning_parser)
-
-
 def find_parsers(system: str, family: Family) -> ParserFactory | None:
     """Return a system's parsers of a family; None if it has none."""
     try:
-        return SYSTEMS[system](build_names(family))
+        return SYSTEMS[system](family.names)
     except (LookupError, SetupError):
         return None
 
@@ -37,14 +32,14 @@ def find_parsers(system: str, family: Family) -> ParserFactory | None:
 @functools.cache
 def _prompt(family_name: str) -> tuple[int, ...]:
     family = FAMILIES[family_name]
-    return tuple(encode(load_tokenizer(build_names(family)), family.prompt or TURN))
+    return tuple(encode(load_tokenizer(family.names), family.prompt or TURN))
 
 
 def read(
     parsers: ParserFactory, family: Family, output: str, tools: Sequence[JsonObject] = TOOLS
 ) -> list[Event]:
     """Return what a client gets of an output, fed token by token."""
-    tokenizer = load_tokenizer(build_names(family))
+    tokenizer = load_tokenizer(family.names)
     request = ParserRequest(tools=list(tools), tool_choice="auto")
     parser = parsers(request, list(_prompt(family.name)))
     shows = parsers.shows_special_tokens(request)

@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.peers import load_tokenizer
+from tests.parsers.event_outcome import read_shown
 from tests.parsers.families.family import Family
 from tests.parsers.fuzzing import fuzz
 from tests.parsers.sample_model import feed_tokens
-from tests.slips.outcome import find_words, read_shown
+from tests.slips.outcome import find_words
 from tests.slips.slips import CHANGES, TOOLS, apply, delimiters, split
-from tests.slips.systems import WRITERS, build_names, find_parsers, read
+from tests.slips.systems import WRITERS, find_parsers, read
 from tests.slips.test_properties import read_text
 
 every_family = pytest.mark.parametrize("family", WRITERS, ids=[family.name for family in WRITERS])
@@ -97,7 +98,7 @@ def test_a_json_answer_is_text_wherever_it_is_cut(
 
 def read_both(family: Family, output: str, *, cut: bool) -> list[tuple[list[Event], list[Event]]]:
     """Return the events before the end and all, by tokens and by text."""
-    names = build_names(family)
+    names = family.names
     request = ParserRequest(tools=TOOLS, tool_choice="auto")
     parsers = find_parsers("ours", family)
     assert parsers is not None

@@ -9,26 +9,19 @@ from typing import Any
 
 import pytest
 from backedge.base.json_types import JsonObject
-from backedge.parsers.base import ParserRequest
-from backedge.parsers.events import Event, join
+from backedge.parsers.events import Event
 from backedge.parsers.format import VALUE_STATES, State
-from backedge.parsers.linear_parsers import Vocabulary
-from backedge.parsers.parser_lookup import linear_parsers, tool_format
+from backedge.parsers.parser_lookup import tool_format
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parsers import driver
+from tests.parsers.event_outcome import read_shown
 from tests.parsers.families.family import Family, Invocation, function
 from tests.parsers.fuzzing import fuzz
-from tests.slips.outcome import (
-    Class,
-    classify,
-    differs_without_stream,
-    find_words,
-    read_object,
-    read_shown,
-)
+from tests.slips.outcome import Class, classify, differs_without_stream, find_words, read_object
 from tests.slips.slips import CHANGES, DECLARED, PAIRS, TOOLS, apply, delimiters, split, write
-from tests.slips.systems import WRITERS, build_names, find_parsers, read
+from tests.slips.systems import WRITERS, find_parsers, read
 
 every_family = pytest.mark.parametrize("family", WRITERS, ids=[family.name for family in WRITERS])
 ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
@@ -53,10 +46,7 @@ def read_text(
     family: Family, output: str, size: int, tools: Sequence[JsonObject] = TOOLS
 ) -> list[Event]:
     """Return what a client gets if no marker is a token, in pieces of `size` characters."""
-    request = ParserRequest(tools=list(tools), tool_choice="auto")
-    parser = linear_parsers(build_names(family), Vocabulary())(request, [])
-    pieces = re.findall(rf"(?s).{{1,{size}}}", output)
-    return join([event for piece in pieces for event in parser.feed(piece)] + parser.finish())
+    return driver.read(family.names, output, size, tools=tools)
 
 
 def texts_of(value: Any) -> Iterator[str]:
@@ -236,9 +226,8 @@ def test_a_declared_key_keeps_the_space_around_it(family: Family) -> None:
         return
     arguments = {" a key": "x y", "n ": 5}
     tools = [function("keyed", **{" a key": "string", "n ": "integer"})]
-    request = ParserRequest(tools=tools, tool_choice="auto")
-    parser = linear_parsers(build_names(family), Vocabulary())(request, [])
-    output = write(family, [("keyed", arguments)])
-    shown = read_shown(join(parser.feed(output) + parser.finish()))
+    shown = read_shown(
+        driver.read(family.names, write(family, [("keyed", arguments)]), tools=tools)
+    )
     assert (shown.names, shown.still_open) == (["keyed"], set())
     assert json.loads(shown.arguments[0]) == arguments

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from backedge.parsers.base import ParserNames, ParserRequest
+from backedge.parsers.base import ParserNames
 from backedge.parsers.events import (
     Content,
     Event,
@@ -22,11 +22,9 @@ from backedge.parsers.events import (
     ToolCallCut,
     ToolCallMalformed,
     ToolCallStarted,
-    join,
 )
-from backedge.parsers.linear_parsers import Vocabulary
-from backedge.parsers.parser_lookup import linear_parsers
 
+from tests.parsers import driver
 from tests.parsers.families.family import function
 
 TOOLS = [
@@ -94,14 +92,8 @@ def read(sighting: Sighting, size: int) -> list[str]:
     ids = {marker: id_ for id_, marker in enumerate(set(TOKENS.findall(sighting.output)), 1)}
     names = ParserNames(sighting.tool_parser, sighting.reasoning_parser)
     tools: list[Any] = [] if sighting.number == WITHOUT_TOOLS else TOOLS
-    request = ParserRequest(tools=tools, tool_choice="auto")
-    parser = linear_parsers(names, Vocabulary(ids))(request, [])
-    events: list[Event] = []
-    for part in TOKENS.split(sighting.output):
-        pieces = [part] if part in ids else re.findall(rf"(?s).{{1,{size}}}", part)
-        for piece in pieces:
-            events += parser.feed(piece, [ids.get(piece, 0)])
-    return describe(join(events + parser.finish(cut=sighting.number == CUT)))
+    is_cut = sighting.number == CUT
+    return describe(driver.read(names, sighting.output, size, ids=ids, tools=tools, cut=is_cut))
 
 
 @pytest.mark.parametrize("size", [1, 4, 1000])

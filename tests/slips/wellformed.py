@@ -19,10 +19,12 @@ from backedge.parsers.events import Event
 from backedge.parsers.format import Format, State
 from backedge.parsers.parser_lookup import tool_format
 
+from tests.parsers.event_outcome import read_shown
 from tests.parsers.families.family import Family, Invocation
-from tests.slips.outcome import Class, read_object, read_shown
+from tests.slips.outcome import Class, read_object
 
 Schema = dict[str, Any]
+PYTHON_STATES = {State.PYTHON_CALLS, State.PYTHON_LINES, State.CALL_LIST}
 Drawn = tuple[Invocation, Schema | None]
 WORDS = (
     "alpha",
@@ -48,7 +50,7 @@ KEYS = ("description", "timeout", "reason", "_meta", "x2", "name", "arguments", 
 ODD = "'\"<>=:,;|(){}[]\n \t/\\.-+#é世"
 # A token within DSML's tags.
 PARTS = re.compile(r"｜\w+｜")
-# Tags of no format of ours, and near those of many.
+# Tags of no format of ours, and of some.
 FOREIGN_TAGS = (
     "<params>",
     "</params>",
@@ -57,6 +59,7 @@ FOREIGN_TAGS = (
     "<args>",
     "</values>",
     "<![CDATA[",
+    *("</body>", "<parameter=x>", "</parameter>", "<arg_value>", "</invoke>", "</function>"),
 )
 PLAIN: Schema = {"path": "string", "n": "integer", "ratio": "number", "on": "boolean",
                  "tags": "array", "options": "object"}  # fmt: skip
@@ -189,6 +192,34 @@ def no_schema(draw: random.Random, _: Format) -> Drawn:
     return ("f", {key: draw_value(draw, "string") for key in keys}), schema
 
 
+def nested(draw: random.Random, format_: Format) -> Drawn:
+    """Values of any type within each other, where the syntax has types of its own."""
+    is_python = bool(PYTHON_STATES & format_.states.keys())
+    if format_.spelling is not None and format_.spelling.parameters and not is_python:
+        return declared(draw, format_)  # text between tags has the declared type
+    letters = [odd for odd in (*ODD, *KEYS, *WORDS, "\r", "\x7f", "\u2028", "f(x=", "true", "5")
+               if not any(mark[0] in odd for mark in format_.quotes)]  # fmt: skip
+
+    def text() -> str:
+        return "".join(draw.choices(letters, k=draw.randint(0, 6)))
+
+    def key(depth: int) -> str:
+        return draw.choice(KEYS) if format_.quotes or (is_python and not depth) else text()
+
+    def value(depth: int) -> Any:
+        scalars = (None, True, False, draw.randint(-(10**20), 10**20), draw.uniform(-1, 1) * 1e9)
+        kind = draw.randrange(6 if depth < 4 else 4)
+        if kind < 4:
+            return draw.choice(scalars) if kind < 2 else text()
+        items = [value(depth + 1) for _ in range(draw.randint(0, 3))]
+        return items if kind == 4 else {key(depth): item for item in items}
+
+    schema = draw.choice(
+        (None, {}, {"type": "object", "additionalProperties": draw.randrange(2) == 1})
+    )
+    return ("f", {key(0): value(1) for _ in range(3)}), schema
+
+
 KINDS: dict[str, Callable[[random.Random, Format], Drawn]] = {
     "declared": declared,
     "one key more": one_key_more,
@@ -198,6 +229,7 @@ KINDS: dict[str, Callable[[random.Random, Format], Drawn]] = {
     "other types": other_types,
     "like tags": like_tags,
     "no schema": no_schema,
+    "nested": nested,
 }
 
 
@@ -306,7 +338,7 @@ def _can_write_key(format_: Format, key: str) -> bool:
     states = format_.states
     if format_.quotes:
         return bool(key.strip()) and key == key.strip() and not re.search(r"[:,{}\[\]<>\"'\n]", key)
-    if {State.PYTHON_CALLS, State.PYTHON_LINES, State.CALL_LIST} & states.keys():
+    if PYTHON_STATES & states.keys():
         return key.isidentifier() and not keyword.iskeyword(key)
     if State.ELEMENTS in states:
         return bool(key) and key[0] != "/" and not re.search("[<>]", key)
@@ -353,7 +385,11 @@ def judge(
     if shown.still_open or any(arguments is None for _, arguments in calls):
         return Class.OPEN
     got = [(name, arguments or {}) for name, arguments in calls]
-    is_right = got == [case.call] or write("", got) == case.output or _is_converted(case.call, got)
+    is_right = (
+        json.dumps(got, sort_keys=True) == json.dumps([case.call], sort_keys=True)
+        or write("", got) == case.output
+        or _is_converted(case.call, got)
+    )
     more = shown.text.strip()
     has_end = case.ends_turn and case.output.rstrip().endswith(more)
     return Class.RIGHT if is_right and (not more or has_end) else Class.WRONG

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from backedge.templates.transformers_tokenizers import make_encoder
-from backedge.tokenization.prompt_encoder import PromptCache
+from backedge.tokenization.prompt_cache import PromptCache
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from vllm.tokenizers import get_tokenizer
 from vllm.tokenizers.hf import maybe_make_thread_pool

@@ -11,7 +11,7 @@ from backedge.templates.transformers_tokenizers import (
     BoundedTokenizer,
     check_template,
 )
-from backedge.tokenization.prompt_encoder import PromptLimit
+from backedge.tokenization.prompt_cache import PromptLimit
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer
 
 from tests.support import TINY_MODEL

@@ -174,11 +174,6 @@ class GivesIds(MyTokenizer):
         return (self.encode(text) for text in texts)
 
 
-class GivesList(MyTokenizer):
-    def __call__(self, texts: Iterable[str]) -> Any:
-        return list(super().__call__(texts))
-
-
 class SharesStream(MyTokenizer):
     def __call__(self, texts: Iterable[str]) -> Iterator[list[str]]:
         self.texts = iter(texts)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from backedge.base.limits import LARGEST_SHARE, MAX_NUMBERS
-from backedge.tokenization.prompt_encoder import PromptCache, TokenIds, measure
+from backedge.tokenization.prompt_cache import PromptCache, TokenIds, measure
 from hypothesis import given
 from hypothesis import strategies as st
 

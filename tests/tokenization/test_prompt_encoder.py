@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from backedge.tokenization.prompt_encoder import PART_CHARACTERS, PromptCache, PromptEncoder
+from backedge.tokenization.prompt_cache import PART_CHARACTERS, PromptCache, PromptEncoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
@@ -32,7 +32,7 @@ SMALL = 16
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backedge.tokenization.prompt_encoder.PART_CHARACTERS", SMALL)
+    monkeypatch.setattr("backedge.tokenization.prompt_cache.PART_CHARACTERS", SMALL)
 
 
 def write(template: str, turns: Turns) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from backedge.base.errors import RequestError
 from backedge.base.limits import CHARACTERS_PER_TOKEN, MAX_PROMPT_CHARACTERS
-from backedge.tokenization.prompt_encoder import PromptLimit
+from backedge.tokenization.prompt_cache import PromptLimit
 from hypothesis import given
 from hypothesis import strategies as st
 

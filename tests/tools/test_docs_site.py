@@ -98,12 +98,6 @@ def test_no_other_host_is_asked(site: Path) -> None:
     assert {path: found for path, text in texts.items() if (found := FETCHED.findall(text))} == {}
 
 
-def test_diagrams_are_drawn(site: Path) -> None:
-    text = (site / "add-a-format" / "index.html").read_text(encoding="utf-8")
-    assert text.count('aria-label="States: ') == 1
-    assert not [path for path in site.rglob("*.html") if "stateDiagram" in path.read_text()]
-
-
 def test_a_phone_shows_all(site: Path) -> None:
     clipped = {}
     with browse(require("chromium")) as browser:

@@ -28,8 +28,8 @@ from backedge.tokenization.tokenizer_selection import TokenizerSelection
 from backedge.worker import flags
 from backedge.worker.engine_request import EngineRequestHandle
 from backedge.worker.engine_worker import (
+    EngineModel,
     GenerateCall,
-    LoadedModel,
     choose_parsers,
     pool_parts,
 )
@@ -70,11 +70,11 @@ class ScriptedWorker(PatchedWorker[None, None]):
     def install(self) -> None:
         pass
 
-    def load(self) -> LoadedModel:
+    def load(self) -> EngineModel:
         parsers = choose_parsers(
             self.settings.parsers, self.settings.names, tiny_tokenizer(), PassthroughParsers
         )
-        return LoadedModel(tiny_tokenizer(), parsers, {})
+        return EngineModel(tiny_tokenizer(), parsers, {})
 
     def find_vocabulary_size(self, handler: None) -> int | None:
         return tiny_tokenizer().get_vocab_size()

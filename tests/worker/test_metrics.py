@@ -18,7 +18,7 @@ from backedge.postprocess.call_hold import CallFault
 from backedge.postprocess.chunk_scheduler import ScheduledChunk
 from backedge.postprocess.messages import ChoiceDelta
 from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays, PostprocessSettings
-from backedge.tokenization.prompt_encoder import PromptCache
+from backedge.tokenization.prompt_cache import PromptCache
 from backedge.worker.backend import InlineBackend
 from backedge.worker.metrics import FIRST_MEASURED, MEASURED_ONE_IN, WAIT_BUCKETS_S, WorkerMetrics
 from backedge.worker.request_stream import WorkerPostprocessor

@@ -10,7 +10,6 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
-import msgspec
 from typing_extensions import override
 
 from ...base.errors import ParserFailedError, PoolAbsentError, SetupError
@@ -22,6 +21,7 @@ from ...base.limits import (
     PROCESS_START_S,
 )
 from ...base.log import get_logger
+from ...engines.dynamo.metrics import PoolStats
 from ...postprocess.fallback import Report
 from ...postprocess.postprocessor import log_failure
 from ...postprocess.settings import PostprocessSettings
@@ -48,19 +48,6 @@ STOPPED_CHECKS = 5
 LATE_S = 1.0
 # This many deaths in succession per process of the pool cost no wait.
 FREE_DEATHS = 2
-
-
-class PoolStats(msgspec.Struct):
-    """The pool's counters.
-
-    kills: processes killed because they exceeded a deadline, or were stopped.
-    deaths: processes that died.
-    moved_requests: restarts of a request in another process.
-    """
-
-    kills: int = 0
-    deaths: int = 0
-    moved_requests: int = 0
 
 
 class PoolSupervisor(PostprocessBackend):

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from backedge.engines.dynamo import types as dynamo_types
 from backedge.engines.dynamo.types import read_runtime_config
+from backedge.tokenization import tokenizer_selection
 from dynamo._core import Context, ModelDeploymentCard, ModelType
 from dynamo.frontend.frontend_args import FrontendConfig
 from dynamo.llm import ModelRuntimeConfig
@@ -22,7 +23,7 @@ def members(protocol):
         (dynamo_types.ModelCard, ModelDeploymentCard),
         (dynamo_types.ModelType, ModelType),
         (dynamo_types.Context, Context),
-        (dynamo_types.ModelRuntimeConfig, ModelRuntimeConfig),
+        (tokenizer_selection.ModelRuntimeConfig, ModelRuntimeConfig),
     ],
 )
 def test_methods_are_there(protocol, of_dynamo):

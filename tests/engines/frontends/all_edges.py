@@ -12,10 +12,10 @@ from backedge.base.engines import has_engine
 from backedge.engines.dynamo.types import ModelCard, read_runtime_config
 from backedge.frontend.chat_model import ChatModel, Deployment, Prepared
 from backedge.frontend.model_builder import load_builder
-from backedge.frontend.parser_names import read_worker_card
+from backedge.frontend.parser_selection import read_worker_card
 from backedge.frontend.prompt_queue import PromptQueue
 from backedge.postprocess.messages import KEY, WorkerCard, encode
-from backedge.tokenization.prompt_encoder import PromptCache
+from backedge.tokenization.prompt_cache import PromptCache
 from backedge.tokenization.tokenizer_selection import Backend, TokenizerSelection
 
 from tests.frontend.doubles import Card, Instance

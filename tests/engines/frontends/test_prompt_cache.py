@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from backedge.frontend.prompt_queue import PromptQueue
-from backedge.tokenization.prompt_encoder import PromptCache
+from backedge.tokenization.prompt_cache import PromptCache
 from backedge.tokenization.tokenizer_selection import Backend
 
 from tests.engines.frontends.all_edges import CHOICES, ENGINES, card, load, prepared

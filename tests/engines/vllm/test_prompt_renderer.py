@@ -12,7 +12,7 @@ from backedge.frontend.containment import PreparationError
 from backedge.frontend.prompt_queue import PromptQueue
 from backedge.templates.rendering import SlowTemplateError, allowing
 from backedge.templates.transformers_tokenizers import make_encoder
-from backedge.tokenization.prompt_encoder import PromptLimit
+from backedge.tokenization.prompt_cache import PromptLimit
 from transformers import AutoTokenizer
 from vllm.config import ModelConfig
 

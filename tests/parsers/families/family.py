@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from backedge.parsers.base import ParserNames
+
 from benchmarks.samples.sample import Call, Outcome
 
 Arguments = dict[str, Any]
@@ -211,6 +213,17 @@ class Family:
     @property
     def name(self) -> str:
         return self.tool_parser or self.reasoning_parser or ""
+
+    @property
+    def names(self) -> ParserNames:
+        """The parsers with which a worker of the family's models starts."""
+        return ParserNames(self.tool_parser, self.reasoning_parser)
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """The ids of the family's tokens."""
+        markers = dict.fromkeys((*self.markers, *self.special))
+        return {marker: token for token, marker in enumerate(markers, start=1)}
 
     def write_thought(self, reasoning: str) -> str:
         """Write reasoning, as it stands in front of what `write` returns."""

@@ -10,7 +10,6 @@ from backedge.parsers.events import (
     Reasoning,
     ToolCallArguments,
     ToolCallStarted,
-    join,
 )
 from backedge.parsers.format import Format, Jump, ReuseSuffix, State, States
 from backedge.parsers.formats.fragments import (
@@ -24,6 +23,8 @@ from backedge.parsers.formats.fragments import (
 )
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
 
+from tests.parsers.driver import run
+
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
 CALL = [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": "1"}')]
 
@@ -35,7 +36,7 @@ def read(states: States, text: str) -> list[Event]:
     tools = format_ if format_.parses_tools else None
     request = ParserRequest(tools=TOOLS, tool_choice="auto")
     parser = LinearParsers(tools, reasoning, Vocabulary())(request, [])
-    return join([event for char in text for event in parser.feed(char)] + parser.finish())
+    return run(parser, text)
 
 
 @pytest.mark.parametrize(

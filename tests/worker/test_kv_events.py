@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from backedge.base import limits
-from backedge.worker.cache_events import CacheEvents, RankEvents
+from backedge.worker.kv_events import CacheEvents, RankEvents
 from hypothesis import given
 from hypothesis import strategies as st
 from smg_grpc_proto.generated import common_pb2 as messages

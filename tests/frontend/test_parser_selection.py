@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from backedge.base.errors import SetupError, UnknownParserError
 from backedge.engines.dynamo.types import RuntimeConfig
-from backedge.frontend import parser_names
-from backedge.frontend.parser_names import (
+from backedge.frontend import parser_selection
+from backedge.frontend.parser_selection import (
     FrontendParsers,
     find_described,
     read_configured_parsers,
@@ -78,7 +78,7 @@ def vllm(monkeypatch):
         check_names=check_native,
         known_names=lambda flag: known.get(flag, ["qwen3", "of_tomorrow"]),
     )
-    monkeypatch.setattr(parser_names, "load_native_parsers", lambda engine: module)
+    monkeypatch.setattr(parser_selection, "load_native_parsers", lambda engine: module)
 
 
 OF_A_WORKER = {"runtime_data": {KEY: encode(CAPABILITY)}}
@@ -149,17 +149,17 @@ def test_names_are_checked_before_the_first_model(monkeypatch, engines, name, me
             raise ImportError(engine)
         return native(engines[engine])
 
-    monkeypatch.setattr(parser_names, "load_native_parsers", load)
+    monkeypatch.setattr(parser_selection, "load_native_parsers", load)
     expected = pytest.raises(SetupError, match=message) if message else contextlib.nullcontext()
     with expected:
-        parser_names.check_names(ParserNames(name), list(engines))
+        parser_selection.check_names(ParserNames(name), list(engines))
 
 
 @pytest.mark.parametrize("name", ["auto", "template"])
 def test_what_is_in_a_models_files_is_known_with_the_model(name: str) -> None:
-    parser_names.check_names(ParserNames(name, name), [])
+    parser_selection.check_names(ParserNames(name, name), [])
     with pytest.raises(UnknownParserError):
-        parser_names.check_names(ParserNames(name, "nope"), [])
+        parser_selection.check_names(ParserNames(name, "nope"), [])
 
 
 DESCRIBED = name_description({"fields": {"thinking": {"open_pattern": r"<\w+>", "close": "<end>"}}})
