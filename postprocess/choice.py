@@ -281,4 +281,5 @@ class Choice:
         fallback = self.fallback
         self.calls = self.deltas.call_outcomes(cut=cut, failed=fallback.failed)
         self.calls += ["dropped"] * fallback.dropped_calls
-        self.deltas.finish(finish_reason, stop_reason, cut=cut)
+        reported = self.open_calls if self._params.reports_calls else None
+        self.deltas.finish(finish_reason, stop_reason, cut=cut, reported=reported)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
@@ -23,7 +23,14 @@ from ..parsers.events import (
     ToolCallStarted,
 )
 from ..parsers.held_back import HeldText, hold
-from .messages import ChoiceDelta, Delta, FunctionDelta, TokenLogprob, ToolCallDelta
+from .messages import (
+    ChoiceDelta,
+    Delta,
+    FunctionDelta,
+    MalformedCall,
+    TokenLogprob,
+    ToolCallDelta,
+)
 from .surrogate_pairs import MAX_HALF, mend_json, mend_part, mend_text
 
 DeltaKind = Literal["content", "reasoning", "tools", "finish"]
@@ -60,6 +67,7 @@ class DeltaBuilder:
         self._parts: list[str] = []
         self._tool_calls: list[ToolCallDelta] = []
         self._finish: tuple[str | None, str | int | None] = None, None
+        self._report: list[MalformedCall] | None = None
         # Held-back end of the last delta, possibly half a character: kind, call and text.
         self._held: tuple[DeltaKind, int | None, str] | None = None
         self._role: str | None = "assistant"
@@ -168,8 +176,23 @@ class DeltaBuilder:
             outcomes[-1] = "cut"
         return outcomes
 
-    def finish(self, finish_reason: str, stop_reason: str | int | None, *, cut: bool) -> None:
-        """End the choice, in its last delta if that has not been taken."""
+    def finish(
+        self,
+        finish_reason: str,
+        stop_reason: str | int | None,
+        *,
+        cut: bool,
+        reported: Iterable[int] | None = None,
+    ) -> None:
+        """End the choice, in its last delta if that has not been taken.
+
+        reported: the open calls, which that delta reports; None for a client that does not ask.
+        """
+        if reported is not None:
+            reasons = self._malformed
+            self._report = [
+                MalformedCall(call, reasons.get(call, "unfinished")) for call in sorted(reported)
+            ]
         if not cut and (self._cut is None or self._cut.index is None):
             self._close_call()
         if self._whitespace and not self._numbers and not self._dropped:
@@ -313,6 +336,8 @@ class DeltaBuilder:
         reason, stop_reason = self._finish
         details = self._details
         closed = ChoiceDelta(self._index, delta, reason, stop_reason)
+        if reason is not None and self._report is not None:
+            closed.malformed_calls, closed.discarded_tokens = self._report, 0
         if details.tokens:
             closed.logprobs, closed.token_ids = details.logprobs or None, details.token_ids or None
             self._details = _TokenDetails()
@@ -364,6 +389,8 @@ def aggregate_deltas(
         last.stop_reason,
         _join([part.logprobs for part in deltas]),
         _join([part.token_ids for part in deltas]),
+        last.malformed_calls,
+        last.discarded_tokens,
     )
 
 

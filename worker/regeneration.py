@@ -21,6 +21,7 @@ from ..engines.dynamo.types import WorkerContext
 from ..guided.call_again import ReadTokens, build_call_grammar, count_kept
 from ..parsers.format import Format
 from ..postprocess.call_hold import CallFault, FaultyCall, RegenerationOutcome
+from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.engine_output import engine_error
 from ..postprocess.messages import Chunk, PostprocessParams
 from .engine_request import EngineRequestHandle
@@ -147,12 +148,14 @@ class Regeneration:
         self.unsent.append(chunk)
         return chunk
 
-    def note_sent(self, token_ids: Sequence[int]) -> None:
-        """Note tokens that post-processing has given."""
-        self.sent += token_ids
+    def note_sent(self, scheduled: ScheduledChunk) -> None:
+        """Note what post-processing has given; its end tells how many tokens were discarded."""
+        self.sent += scheduled.token_ids
         if self._first_fault is not None and len(self.sent) > self._kept:
             self._count("complete")
-        _, self.unsent = split(self.unsent, len(token_ids))
+        _, self.unsent = split(self.unsent, len(scheduled.token_ids))
+        if scheduled.finished and self._params.reports_calls:
+            scheduled.deltas[-1].discarded_tokens = self._discarded
 
     def plan(self, faulty: FaultyCall) -> bool:
         """Prepare another attempt at a call; return False if it stays open."""
@@ -198,6 +201,8 @@ class Regeneration:
 
         None: the model had ended its output itself.
         """
+        self._discarded -= self._taken_back
+        self._discarded_here -= self._taken_back
         self._count("open")
         self.unsent, self._taken_back = self._before, 0
         self._attempts = MAX_REQUEST_ATTEMPTS

@@ -411,7 +411,7 @@ class RequestPump:
         if again is None:
             return taken
         for scheduled in taken:
-            again.note_sent(scheduled.token_ids)
+            again.note_sent(scheduled)
             self._take_fault(again, scheduled)
         # While a call is held back, there may be nothing to send.
         return [part for part in taken if part.token_ids or part.deltas or part.finished]

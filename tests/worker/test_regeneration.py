@@ -15,6 +15,7 @@ from backedge.guided.call_policy import find_call_format
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.postprocess.call_hold import CallFault, RegenerationOutcome
 from backedge.postprocess.delta_builder import aggregate_deltas
+from backedge.postprocess.messages import MalformedCall
 from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
 from backedge.worker.backend import InlineBackend
 from backedge.worker.regeneration import Attempt, Regenerator
@@ -212,6 +213,26 @@ def test_discarded_tokens_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ask(model)
     assert len(model.requests) == 2
     assert model.discarded <= 2 * len(encode(BAD))
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("good", [0, 1, MAX_CALL_ATTEMPTS, None])
+def test_the_end_reports_discarded_tokens_and_open_calls(good: int | None, stream: bool) -> None:
+    """good: the attempt that is right; None: no attempt is."""
+    slip = call('{"city": }')
+    outputs = [slip] * (MAX_CALL_ATTEMPTS + 1) if good is None else [slip] * good + [GOOD]
+    first, *more = map(written, outputs)
+    model = Model(first, more)
+    last = deltas(ask(model, stream=stream, reports_calls=True))[-1]
+    discarded = (len(outputs) - 1) * len(encode(slip))
+    assert (last.discarded_tokens, model.discarded) == (discarded, discarded)
+    assert last.malformed_calls == ([MalformedCall(0, "invalid_json")] if good is None else [])
+
+
+def test_an_attempt_that_the_engine_refuses_discards_nothing() -> None:
+    model = Model([*written(BAD)[:-1], 0.1, END], [[RuntimeError("no")], written("On.")])
+    last = deltas(ask(model, reports_calls=True))[-1]
+    assert (last.discarded_tokens, model.discarded) == (0, 0)
 
 
 def test_a_call_that_is_being_written_sends_nothing_and_is_not_late() -> None:
