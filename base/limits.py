@@ -349,7 +349,8 @@ MAX_FILE_BYTES = 67_108_864
 """bytes: a file of recordings, and a recording; at most a quarter of the bound above
 | the next file begins; a longer recording is lost"""
 MAX_RECORDED_TOKENS = 131_072
-"""tokens: tokens of a recording | it ends there, and says how many it leaves out"""
+"""tokens: tokens of a recording, discarded ones included
+| it ends there, and says how many it leaves out"""
 SAMPLE_AHEAD = 64
 """requests: recordings that a frontend may draw beyond a worker's share
 | its draws count no longer until the share allows it"""

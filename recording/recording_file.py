@@ -161,7 +161,8 @@ def _decode(path: Path, number: int, line: bytes) -> Recording | None:
 
 def _list_numbers(recording: Recording) -> Iterator[tuple[str, int, int, Iterable[float]]]:
     """Yield each kind of number that readers count or compute with: name, least, most, values."""
-    params, chunks = recording.params, recording.chunks
+    params, discarded = recording.params, recording.discarded
+    chunks = [*recording.chunks, *(chunk for call in discarded for chunk in call.chunks)]
     indexes = [recorded.chunk.index for recorded in chunks]
     deltas = [delta for sent in recording.sent for delta in sent.deltas]
     indexes += [delta.index for delta in deltas]
@@ -177,7 +178,10 @@ def _list_numbers(recording: Recording) -> Iterator[tuple[str, int, int, Iterabl
     yield "a number of tokens, or a time", 0, MAX_U32, counts
     yield "a number of turns", 0, MAX_U32, turns
     yield "the number of alternatives", 0, MAX_WORKER_LOGPROBS, [params.logprobs or 0]
-    yield "resumed", 0, len(chunks[0].chunk.token_ids) if chunks else 0, [recording.resumed]
+    first = recording.chunks[0].chunk.token_ids if recording.chunks else []
+    yield "resumed", 0, len(first), [recording.resumed]
+    places = [call.after for call in discarded]
+    yield "the place of discarded tokens", 0, len(recording.chunks), places
 
 
 def _read_version(line: bytes) -> int | None:

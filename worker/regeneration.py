@@ -99,6 +99,7 @@ class Regeneration:
         self._start = start
         self._attempts = 0
         self._taken_back = 0  # tokens discarded by the last attempt
+        self._last_fault = ""  # the reason for it
         self._requests = 0  # of the engine, after the first
         self._before: list[Chunk] = []  # what was unsent before the last attempt
         self._attempts_here = 0  # for the call after the last kept token
@@ -183,7 +184,7 @@ class Regeneration:
         self._attempts_here += 1
         self._discarded += discarded
         self._discarded_here += discarded
-        self.fault, self._taken_back = fault, discarded
+        self.fault, self._taken_back, self._last_fault = fault, discarded, fault
         self._before = self.unsent
         # Generation goes on after what stays, also where it had ended.
         self.unsent = [
@@ -232,10 +233,10 @@ class Regeneration:
         self._requests += 1
         return self._start(request, f"-again{self._requests}")
 
-    def pop_discarded(self) -> int:
-        """Return how many tokens an attempt that the engine has taken discards, once."""
+    def pop_discarded(self) -> tuple[int, str]:
+        """Return how many tokens an attempt that the engine has taken discards, once, and why."""
         tokens, self._taken_back = self._taken_back, 0
-        return tokens
+        return tokens, self._last_fault
 
     def end(self) -> None:
         """End the request: a call that was to be generated again is not."""

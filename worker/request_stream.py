@@ -352,7 +352,7 @@ class RequestPump:
         if self._again is not None:
             chunk = self._again.take(chunk)
             if self._recorder is not None:
-                self._recorder.take_back(self._again.pop_discarded())
+                self._recorder.take_back(*self._again.pop_discarded())
         now = self._loop.time()
         tokens = len(chunk.token_ids)
         metrics.outputs += 1

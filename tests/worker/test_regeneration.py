@@ -17,6 +17,7 @@ from backedge.postprocess.call_hold import CallFault, RegenerationOutcome
 from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import MalformedCall
 from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
+from backedge.recording.recorder import Recorder
 from backedge.worker.backend import InlineBackend
 from backedge.worker.regeneration import Attempt, Regenerator
 from backedge.worker.request_stream import WorkerPostprocessor
@@ -45,6 +46,7 @@ class Model:
     engines: list[Engine] = field(default_factory=list)
     counts: Counter[tuple[CallFault, RegenerationOutcome]] = field(default_factory=Counter)
     discarded: int = 0
+    recorder: Recorder | None = None
 
     def start(self, request: JsonObject, _: str) -> Attempt:
         # The request before has ended.
@@ -70,7 +72,7 @@ class Model:
         self.engines.append(engine := Engine(self.first))
         loop = asyncio.get_running_loop()
         sent: list[Sent] = []
-        worker = WorkerPostprocessor(backend)
+        worker = WorkerPostprocessor(backend, recorder=self.recorder)
         stream = worker.stream(engine.outputs(), asked, PROMPT, engine, again=again)
         try:
             async for chunk in stream:
