@@ -41,6 +41,9 @@ MAX_REQUEST_ATTEMPTS = 4
 MAX_DOUBTED = 256
 """characters: text after a call that cannot be read, until a declared name shows that it was meant
 | it is text"""
+MAX_SEARCHED_CONTENT = 4096
+"""characters: content of an answer that is searched for the markup of calls
+| what follows is not searched"""
 MAX_WORD = 256
 """characters: a number or keyword in JSON | it becomes a string"""
 MAX_HELD_VALUE = 1 << 16

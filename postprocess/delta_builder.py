@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -10,6 +11,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from ..base.json_types import NestingError, check_nesting, measure_nesting
+from ..base.limits import MAX_SEARCHED_CONTENT
 from ..parsers.arguments.json_text import escape_json
 from ..parsers.base import ParserRequest
 from ..parsers.events import (
@@ -34,8 +36,9 @@ from .messages import (
 from .surrogate_pairs import MAX_HALF, mend_json, mend_part, mend_text
 
 DeltaKind = Literal["content", "reasoning", "tools", "finish"]
-CallOutcome = Literal["complete", "cut", "raw", "dropped", Malformation]
-"""How a call ended: complete, unfinished, dropped by a failed parser, forbidden, or malformed."""
+CallOutcome = Literal["complete", "cut", "raw", "dropped", "content", Malformation]
+"""How a call ended: complete, unfinished, dropped by a failed parser, forbidden, shown as text, or
+malformed."""
 
 
 class DeltaBuilder:
@@ -81,6 +84,9 @@ class DeltaBuilder:
         self._details = _TokenDetails()  # of the last delta
         self._waiting = _TokenDetails()
         self._written = False  # whether text was written since the last `annotate` or `take`
+        # The beginning of the content, if it may hold calls, and what is left of its limit.
+        self._begun: list[str] = []
+        self._unsearched = MAX_SEARCHED_CONTENT if self._trims else 0
 
     @property
     def calls(self) -> int:
@@ -97,6 +103,13 @@ class DeltaBuilder:
         """The logprobs of these tokens."""
         taken = [entry for delta in self._deltas for entry in delta.logprobs or ()]
         return [*taken, *self._details.logprobs, *self._waiting.logprobs]
+
+    @property
+    def first_content(self) -> str:
+        """The beginning of the content, to be searched for calls; empty if there are no tools."""
+        is_open = self._kind == "content" and self._unsearched > 0
+        last = itertools.islice(self._parts, self._unsearched) if is_open else ()
+        return "".join([*self._begun, *last])[:MAX_SEARCHED_CONTENT]
 
     def open_calls(self, *, stopped: bool) -> dict[int, str]:
         """Return the calls that no client may execute, each with what no delta has of it.
@@ -326,6 +339,9 @@ class DeltaBuilder:
         match self._kind:
             case "content":
                 delta.content = self._join_text(goes_on=goes_on)
+                if self._unsearched > 0:
+                    self._begun.append(delta.content)
+                    self._unsearched -= len(delta.content)
             case "reasoning":
                 delta.reasoning_content = self._join_text(goes_on=goes_on)
             case "tools":

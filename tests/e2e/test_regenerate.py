@@ -23,6 +23,8 @@ PARAMETERS = {
 }
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": PARAMETERS}}
 OSLO = {"city": "Oslo"}
+# Slips that the parser repairs: a wrong bracket, a number in quotes.
+REPAIRED = {"invalid_json", "schema"}
 FIELDS = {"nvext": {"extra_fields": ["malformed_calls", "discarded_tokens"]}}
 
 
@@ -74,7 +76,7 @@ def test_the_call_that_arrives_is_right(
     assert response.message["finish_reason"] == "tool_calls"
     assert "tool_call" not in (response.message["content"] or "")
     assert response.malformed_calls == []
-    assert response.discarded_tokens
+    assert (response.discarded_tokens == 0) == (SLIPS[output] in REPAIRED)
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -123,9 +125,8 @@ def test_a_client_may_ask_for_the_first_attempt(
 def test_a_call_that_stays_open_is_named(
     stack: tuple[Process, dict[str, Process]], engine: str, stream: bool
 ) -> None:
-    for output, fault in SLIPS.items():
-        if fault in {"invalid_json", "unfinished"}:
-            once = {"backedge": {"malformed_calls": "open"}}
-            response = ask(stack, engine, output, metadata=once, stream=stream)
-            assert response.malformed_calls == [{"index": 0, "reason": fault}]
-            assert response.message["finish_reason"] == "stop"
+    [output] = (output for output, fault in SLIPS.items() if fault == "unfinished")
+    once = {"backedge": {"malformed_calls": "open"}}
+    response = ask(stack, engine, output, metadata=once, stream=stream)
+    assert response.malformed_calls == [{"index": 0, "reason": "unfinished"}]
+    assert response.message["finish_reason"] == "stop"
