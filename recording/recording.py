@@ -100,3 +100,8 @@ class Recording(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     redacted: bool = False
     dropped: int = 0
     discarded: list[DiscardedCall] = []
+
+    @property
+    def all_chunks(self) -> list[RecordedChunk]:
+        """The chunks, and after them those of the calls that were generated again."""
+        return [*self.chunks, *(chunk for call in self.discarded for chunk in call.chunks)]

@@ -161,8 +161,7 @@ def _decode(path: Path, number: int, line: bytes) -> Recording | None:
 
 def _list_numbers(recording: Recording) -> Iterator[tuple[str, int, int, Iterable[float]]]:
     """Yield each kind of number that readers count or compute with: name, least, most, values."""
-    params, discarded = recording.params, recording.discarded
-    chunks = [*recording.chunks, *(chunk for call in discarded for chunk in call.chunks)]
+    params, chunks = recording.params, recording.all_chunks
     indexes = [recorded.chunk.index for recorded in chunks]
     deltas = [delta for sent in recording.sent for delta in sent.deltas]
     indexes += [delta.index for delta in deltas]
@@ -178,9 +177,8 @@ def _list_numbers(recording: Recording) -> Iterator[tuple[str, int, int, Iterabl
     yield "a number of tokens, or a time", 0, MAX_U32, counts
     yield "a number of turns", 0, MAX_U32, turns
     yield "the number of alternatives", 0, MAX_WORKER_LOGPROBS, [params.logprobs or 0]
-    first = recording.chunks[0].chunk.token_ids if recording.chunks else []
-    yield "resumed", 0, len(first), [recording.resumed]
-    places = [call.after for call in discarded]
+    yield "resumed", 0, len(chunks[0].chunk.token_ids) if chunks else 0, [recording.resumed]
+    places = [call.after for call in recording.discarded]
     yield "the place of discarded tokens", 0, len(recording.chunks), places
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from backedge.base.json_types import JsonObject
 from backedge.parsers.parser_lookup import known_formats
 from backedge.parsers.structural_tag import find_opening
 from backedge.postprocess.call_markup import holds_call
 
-TOOLS = [{"type": "function", "function": {"name": "get_weather"}}, {"type": "function"}]
+TOOLS: list[JsonObject] = [
+    {"type": "function", "function": {"name": "get_weather"}},
+    {"type": "function"},
+]
 OPENINGS = {
     format_.name: find_opening(format_)
     for entry in known_formats().values()

@@ -10,7 +10,6 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from backedge.base.limits import MAX_SEARCHED_CONTENT
 from backedge.frontend.metrics import FrontendMetrics, LocalParsing
 from backedge.frontend.turns.turn_store import REASONS, TurnStore
 from backedge.parsers.events import Malformation
@@ -311,28 +310,6 @@ def test_a_malformed_call_is_counted_by_kind_and_logged_without_its_words(caplog
     assert line.endswith("of parser qwen3+hermes stays open: invalid_json")
     assert "Bergen" not in caplog.text
     assert "get_weather" not in caplog.text
-
-
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("group", [1, 10])
-@pytest.mark.parametrize(
-    ("output", "counted"),
-    [
-        ('<tools>[{"name": "get_weather", "arguments": {}}]</tools>', 1),
-        ("<function=get_weather>\n</function>", 1),
-        ('Sure: [TOOL_CALLS]other{"city": "Oslo"}', 1),
-        ("No call at all: <b>the weather</b>, get_weather or [a link](x).", 0),
-        ('A "name": "Oslo" and a <function.', 0),
-        ("", 0),
-        ("x" * MAX_SEARCHED_CONTENT + "[TOOL_CALLS]", 0),
-    ],
-)
-def test_calls_in_content_are_counted_once(stream, group, output, counted):
-    given = outputs([*tokens(output), *tokens("<|im_end|>")], group=group)
-    for fields, count in ((WITH_TOOLS, counted), ({}, 0)):
-        metrics = WorkerMetrics()
-        asyncio.run(answer(build_worker(metrics), given, stream=stream, **fields))
-        assert exposed(metrics)["call_markup_shown_total none"] == count
 
 
 def test_a_worker_that_guesses_counts_no_malformed_call():
