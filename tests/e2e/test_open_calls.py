@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import openai
 import pytest
 from backedge.templates.open_calls import MARK
 
@@ -109,6 +110,17 @@ def test_the_model_reads_its_open_call_as_it_wrote_it(
     prompt = tiny_tokenizer().decode(next_.prompt_token_ids, skip_special_tokens=False)
     assert f'"arguments": {OPEN_ARGUMENTS}}}\n</tool_call>' in prompt
     assert '"arguments": {"city": "Rome"}}\n</tool_call>' in prompt
+
+
+def test_dynamo_refuses_the_arguments_as_they_came(frontends: dict[str, Process]) -> None:
+    function = {"name": "get_weather", "arguments": OPEN_ARGUMENTS}
+    said = {
+        "role": "assistant",
+        "tool_calls": [{"id": "1", "type": "function", "function": function}],
+    }
+    result = {"role": "tool", "tool_call_id": "1", "content": WHAT_IS_WRONG}
+    with pytest.raises(openai.BadRequestError, match="must be a valid JSON object string"):
+        ask(frontends["huggingface"], [{"role": "user", "content": QUESTION}, said, result])
 
 
 def test_a_whole_answer_has_it_as_content(frontends: dict[str, Process]) -> None:
