@@ -14,6 +14,7 @@ from ..base.limits import (
     MAX_CHOICES,
     MAX_RECORDED_MS,
     MAX_RECORDING_LINE,
+    MAX_REQUEST_ATTEMPTS,
     MAX_WORKER_LOGPROBS,
 )
 from .recording import VERSION, Recording
@@ -180,6 +181,7 @@ def _list_numbers(recording: Recording) -> Iterator[tuple[str, int, int, Iterabl
     yield "resumed", 0, len(chunks[0].chunk.token_ids) if chunks else 0, [recording.resumed]
     places = [call.after for call in recording.discarded]
     yield "the place of discarded tokens", 0, len(recording.chunks), places
+    yield "the number of discarded calls", 0, MAX_REQUEST_ATTEMPTS, [len(places)]
 
 
 def _read_version(line: bytes) -> int | None:

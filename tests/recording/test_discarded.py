@@ -134,15 +134,19 @@ def test_other_parsers_read_them_as_well(recorded: tuple[Path, Recording]) -> No
     assert one == other
 
 
-def test_a_place_that_there_is_not_is_refused(
-    recorded: tuple[Path, Recording], tmp_path: Path
+@pytest.mark.parametrize(
+    ("calls", "beyond", "reason"),
+    [(1, 1, "the place of discarded tokens is"), (5, 0, "the number of discarded calls is 5")],
+)
+def test_no_recorder_writes_such_attempts(
+    recorded: tuple[Path, Recording], tmp_path: Path, calls: int, beyond: int, reason: str
 ) -> None:
     _, recording = recorded
     [first, *_] = recording.discarded
-    far = msgspec.structs.replace(first, after=len(recording.chunks) + 1)
+    other = msgspec.structs.replace(first, after=len(recording.chunks) + beyond)
     path = tmp_path / "far.jsonl"
     path.write_bytes(
-        msgspec.json.encode(msgspec.structs.replace(recording, discarded=[far])) + b"\n"
+        msgspec.json.encode(msgspec.structs.replace(recording, discarded=[other] * calls)) + b"\n"
     )
-    with pytest.raises(RecordingFileError, match="the place of discarded tokens is"):
+    with pytest.raises(RecordingFileError, match=reason):
         list(read_recordings(path))
