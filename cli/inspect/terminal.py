@@ -114,7 +114,8 @@ def _step(number: int, steps: Sequence[Step], *, new_chunk: bool) -> Iterator[Li
     gap = " " * (TOKEN - len(text))
     lines = [_outputs(step) for step in steps]
     for place, outputs in enumerate(zip_longest(*lines)):
-        line: list[str | Styled] = [head, Styled(text, struck=bool(first.discarded)), gap]
+        shown = Styled(text, struck=True) if first.discarded else text
+        line: list[str | Styled] = [head, shown, gap]
         if place:
             line = [" " * len(head + text + gap)]
         space = ""
