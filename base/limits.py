@@ -41,6 +41,9 @@ MAX_REQUEST_ATTEMPTS = 4
 MAX_DOUBTED = 256
 """characters: text after a call that cannot be read, until a declared name shows that it was meant
 | it is text"""
+MAX_SEARCHED_CONTENT = 4096
+"""characters: content of an answer that is searched for the markup of calls
+| what follows is not searched"""
 MAX_WORD = 256
 """characters: a number or keyword in JSON | it becomes a string"""
 MAX_HELD_VALUE = 1 << 16
@@ -355,7 +358,8 @@ MAX_FILE_BYTES = 67_108_864
 """bytes: a file of recordings, and a recording; at most a quarter of the bound above
 | the next file begins; a longer recording is lost"""
 MAX_RECORDED_TOKENS = 131_072
-"""tokens: tokens of a recording | it ends there, and says how many it leaves out"""
+"""tokens: tokens of a recording, discarded ones included
+| it ends there, and says how many it leaves out"""
 SAMPLE_AHEAD = 64
 """requests: recordings that a frontend may draw beyond a worker's share
 | its draws count no longer until the share allows it"""

@@ -26,6 +26,7 @@ class Styled(msgspec.Struct, frozen=True):
     colour: str | None = None
     bold: bool | None = None
     dim: bool | None = None
+    struck: bool | None = None
 
 
 Line = str | Styled | list[str | Styled]
@@ -71,7 +72,13 @@ def format_json(value: object, indent: int | None = None) -> str:
 def _format_part(part: str | Styled) -> str:
     if isinstance(part, str):
         return escape_hidden(part)
-    return click.style(escape_hidden(part.text), fg=part.colour, bold=part.bold, dim=part.dim)
+    return click.style(
+        escape_hidden(part.text),
+        fg=part.colour,
+        bold=part.bold,
+        dim=part.dim,
+        strikethrough=part.struck,
+    )
 
 
 def _escape(char: str) -> str:

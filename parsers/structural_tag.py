@@ -80,18 +80,21 @@ def build_tag(
 
 
 def find_calls(format_: Format, text: str) -> int:
-    """Return where calls begin in `text`; -1 if nothing shows that.
+    """Return where calls begin in `text`; -1 if nothing shows that."""
+    opening = find_opening(format_)
+    return -1 if opening is None else text.find(opening)
 
-    format_: with a spelling.
-    """
+
+def find_opening(format_: Format) -> str | None:
+    """Return the text with which calls begin; None for a format without a marker of its own."""
     spelling = format_.spelling
     if spelling is None:
-        return -1
+        return None
     opening, *_ = _HOLE.split(spelling.around[0] or spelling.call)
     try:
-        return text.find(_Calls(format_, spelling, (), single=False).find_trigger(opening))
+        return _Calls(format_, spelling, (), single=False).find_trigger(opening)
     except Inexpressible:
-        return -1
+        return None
 
 
 class Arguments:

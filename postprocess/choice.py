@@ -11,6 +11,7 @@ from ..parsers.base import ParserFactory, StreamParser
 from ..parsers.events import Event, Reasoning, ToolCallStarted
 from ..tokenization.detokenizer import DetokenizerFactory
 from .call_hold import CallHold, FaultyCall
+from .call_markup import holds_call
 from .delta_builder import CallOutcome, DeltaBuilder, DeltaKind
 from .fallback import FallbackParser, Report
 from .logprobs import LogprobBuilder
@@ -281,4 +282,7 @@ class Choice:
         fallback = self.fallback
         self.calls = self.deltas.call_outcomes(cut=cut, failed=fallback.failed)
         self.calls += ["dropped"] * fallback.dropped_calls
-        self.deltas.finish(finish_reason, stop_reason, cut=cut)
+        if holds_call(self.deltas.first_content, self._params.parser.tools):
+            self.calls.append("content")
+        reported = self.open_calls if self._params.reports_calls else None
+        self.deltas.finish(finish_reason, stop_reason, cut=cut, reported=reported)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
 import msgspec
 
 from ..base.json_types import NestingError, check_nesting, measure_nesting
+from ..base.limits import MAX_SEARCHED_CONTENT
 from ..parsers.arguments.json_text import escape_json
 from ..parsers.base import ParserRequest
 from ..parsers.events import (
@@ -23,12 +25,20 @@ from ..parsers.events import (
     ToolCallStarted,
 )
 from ..parsers.held_back import HeldText, hold
-from .messages import ChoiceDelta, Delta, FunctionDelta, TokenLogprob, ToolCallDelta
+from .messages import (
+    ChoiceDelta,
+    Delta,
+    FunctionDelta,
+    MalformedCall,
+    TokenLogprob,
+    ToolCallDelta,
+)
 from .surrogate_pairs import MAX_HALF, mend_json, mend_part, mend_text
 
 DeltaKind = Literal["content", "reasoning", "tools", "finish"]
-CallOutcome = Literal["complete", "cut", "raw", "dropped", Malformation]
-"""How a call ended: complete, unfinished, dropped by a failed parser, forbidden, or malformed."""
+CallOutcome = Literal["complete", "cut", "raw", "dropped", "content", Malformation]
+"""How a call ended: complete, unfinished, dropped by a failed parser, forbidden, shown as text, or
+malformed."""
 
 
 class DeltaBuilder:
@@ -60,6 +70,7 @@ class DeltaBuilder:
         self._parts: list[str] = []
         self._tool_calls: list[ToolCallDelta] = []
         self._finish: tuple[str | None, str | int | None] = None, None
+        self._report: list[MalformedCall] | None = None
         # Held-back end of the last delta, possibly half a character: kind, call and text.
         self._held: tuple[DeltaKind, int | None, str] | None = None
         self._role: str | None = "assistant"
@@ -73,6 +84,9 @@ class DeltaBuilder:
         self._details = _TokenDetails()  # of the last delta
         self._waiting = _TokenDetails()
         self._written = False  # whether text was written since the last `annotate` or `take`
+        # The beginning of the content, if it may hold calls, and what is left of its limit.
+        self._begun: list[str] = []
+        self._unsearched = MAX_SEARCHED_CONTENT if self._trims else 0
 
     @property
     def calls(self) -> int:
@@ -89,6 +103,13 @@ class DeltaBuilder:
         """The logprobs of these tokens."""
         taken = [entry for delta in self._deltas for entry in delta.logprobs or ()]
         return [*taken, *self._details.logprobs, *self._waiting.logprobs]
+
+    @property
+    def first_content(self) -> str:
+        """The beginning of the content, to be searched for calls; empty if there are no tools."""
+        is_open = self._kind == "content" and self._unsearched > 0
+        last = itertools.islice(self._parts, self._unsearched) if is_open else ()
+        return "".join([*self._begun, *last])[:MAX_SEARCHED_CONTENT]
 
     def open_calls(self, *, stopped: bool) -> dict[int, str]:
         """Return the calls that no client may execute, each with what no delta has of it.
@@ -168,8 +189,23 @@ class DeltaBuilder:
             outcomes[-1] = "cut"
         return outcomes
 
-    def finish(self, finish_reason: str, stop_reason: str | int | None, *, cut: bool) -> None:
-        """End the choice, in its last delta if that has not been taken."""
+    def finish(
+        self,
+        finish_reason: str,
+        stop_reason: str | int | None,
+        *,
+        cut: bool,
+        reported: Iterable[int] | None = None,
+    ) -> None:
+        """End the choice, in its last delta if that has not been taken.
+
+        reported: the open calls, which that delta reports; None for a client that does not ask.
+        """
+        if reported is not None:
+            reasons = self._malformed
+            self._report = [
+                MalformedCall(call, reasons.get(call, "unfinished")) for call in sorted(reported)
+            ]
         if not cut and (self._cut is None or self._cut.index is None):
             self._close_call()
         if self._whitespace and not self._numbers and not self._dropped:
@@ -303,6 +339,9 @@ class DeltaBuilder:
         match self._kind:
             case "content":
                 delta.content = self._join_text(goes_on=goes_on)
+                if self._unsearched > 0:
+                    self._begun.append(delta.content)
+                    self._unsearched -= len(delta.content)
             case "reasoning":
                 delta.reasoning_content = self._join_text(goes_on=goes_on)
             case "tools":
@@ -313,6 +352,8 @@ class DeltaBuilder:
         reason, stop_reason = self._finish
         details = self._details
         closed = ChoiceDelta(self._index, delta, reason, stop_reason)
+        if reason is not None and self._report is not None:
+            closed.malformed_calls, closed.discarded_tokens = self._report, 0
         if details.tokens:
             closed.logprobs, closed.token_ids = details.logprobs or None, details.token_ids or None
             self._details = _TokenDetails()
@@ -364,6 +405,8 @@ def aggregate_deltas(
         last.stop_reason,
         _join([part.logprobs for part in deltas]),
         _join([part.token_ids for part in deltas]),
+        last.malformed_calls,
+        last.discarded_tokens,
     )
 
 

@@ -36,6 +36,7 @@ class PostprocessParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only
     restored_turns, exact_turns: number of earlier answers whose reasoning, and whose token ids, the
         frontend has put back into the prompt.
     draw: the frontend's, from 0 to 1, for samples of recorded requests; None if it records none.
+    reports_calls: a choice's last delta reports its malformed calls and the discarded tokens.
     """
 
     version: int = VERSION
@@ -59,6 +60,7 @@ class PostprocessParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only
     restored_turns: int = 0
     exact_turns: int = 0
     draw: float | None = None
+    reports_calls: bool = False
 
     @property
     def annotates_tokens(self) -> bool:
@@ -128,10 +130,19 @@ class Delta(msgspec.Struct, omit_defaults=True, gc=False):
     tool_calls: list[ToolCallDelta] = []
 
 
+class MalformedCall(msgspec.Struct, frozen=True, gc=False):
+    """A call that stays open: its index, and one of `MALFORMATIONS` or "unfinished"."""
+
+    index: int
+    reason: str
+
+
 class ChoiceDelta(msgspec.Struct, omit_defaults=True, gc=False):
     """One delta of one choice, with the data of its tokens.
 
     token_ids: the tokens of this delta, if the client asked for them.
+    malformed_calls, discarded_tokens: with the finish, if the client asked for either; None from a
+        worker that does not know them.
     """
 
     index: int
@@ -140,6 +151,8 @@ class ChoiceDelta(msgspec.Struct, omit_defaults=True, gc=False):
     stop_reason: str | int | None = None
     logprobs: list[TokenLogprob] | None = None
     token_ids: list[int] | None = None
+    malformed_calls: list[MalformedCall] | None = None
+    discarded_tokens: int | None = None
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

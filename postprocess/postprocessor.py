@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import msgspec
+
 from ..base.errors import ParserFailedError
 from ..base.log import get_logger
 from ..parsers.base import ParserFactory, ParserNames
@@ -14,7 +16,7 @@ from ..tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vo
 from .choice import Choice, PostprocessSetup
 from .delta_builder import aggregate_deltas
 from .fallback import FallbackParser, Report
-from .messages import ChoiceDelta, Chunk, PostprocessParams, Usage
+from .messages import ChoiceDelta, Chunk, Delta, PostprocessParams, Usage
 from .settings import OnError
 from .stage_timing import Clock, StageClock
 from .usage import UsageCounter
@@ -110,8 +112,7 @@ class Postprocessor:
             return []
         if not self.params.stream:
             return deltas
-        last = deltas[-1]
-        return [ChoiceDelta(index, finish_reason=last.finish_reason, stop_reason=last.stop_reason)]
+        return [msgspec.structs.replace(deltas[-1], delta=Delta(), logprobs=None, token_ids=None)]
 
     def add(self, chunk: Chunk) -> None:
         """Process `chunk`; `take` returns the deltas. Raises as `feed`."""

@@ -12,7 +12,7 @@ import secrets
 import sys
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -22,6 +22,7 @@ from ..postprocess.logprobs import finite
 from ..postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from .flags import RecordSettings
 from .recording import (
+    DiscardedCall,
     Outcome,
     RecordedChunk,
     RecordedDeltas,
@@ -162,6 +163,7 @@ class RequestRecorder(msgspec.Struct):
     times: list[float] = []
     chunks: list[Chunk] = []
     deltas: list[tuple[float, list[ChoiceDelta]]] = []
+    discarded: list[tuple[str, int, list[tuple[float, Chunk]]]] = []
     weight: int = 0
     dropped: int = 0
     ended: bool = False
@@ -188,15 +190,25 @@ class RequestRecorder(msgspec.Struct):
         self.times.append(now)
         self.chunks.append(chunk)
 
-    def take_back(self, tokens: int) -> None:
-        """Forget the last tokens: their call is generated again."""
+    def take_back(self, tokens: int, reason: str) -> None:
+        """Set the last tokens aside: their call is generated again. reason: why."""
+        taken: list[tuple[float, Chunk]] = []
         while tokens > 0 and self.chunks and self.room >= 0:
             chunk, at = self.chunks.pop(), self.times.pop()
-            left = max(0, len(chunk.token_ids) - tokens)
-            tokens -= len(chunk.token_ids)
+            size = len(chunk.token_ids)
+            left = max(0, size - tokens)
+            taken.append((at, chunk.cut(left, size)))
+            tokens -= size
             if left:
                 self.chunks.append(chunk.cut(0, left))
                 self.times.append(at)
+        if taken:
+            self.discarded.append((reason, len(self.chunks), taken[::-1]))
+
+    def restart(self) -> None:
+        """Forget all chunks: the answer begins anew at another worker."""
+        self.chunks.clear()
+        self.times.clear()
 
     def sent(self, deltas: list[ChoiceDelta], now: float) -> None:
         """Note deltas that are being sent."""
@@ -237,17 +249,20 @@ class RequestRecorder(msgspec.Struct):
                 token_ids=prompt if settings.content and settings.prompts else None,
                 tail=prompt[-TAIL_TOKENS:],
             ),
-            chunks=first
-            + [
-                RecordedChunk(self._at_ms(at), keep_finite(chunk))
-                for at, chunk in zip(self.times, self.chunks, strict=True)
-            ],
+            chunks=first + self._record(zip(self.times, self.chunks, strict=True)),
             sent=[RecordedDeltas(self._at_ms(at), deltas) for at, deltas in self.deltas],
             outcome=outcome,
             error=error,
             resumed=len(resumed),
             dropped=self.dropped,
+            discarded=[
+                DiscardedCall(reason, len(first) + after, self._record(chunks))
+                for reason, after, chunks in self.discarded
+            ],
         )
+
+    def _record(self, chunks: Iterable[tuple[float, Chunk]]) -> list[RecordedChunk]:
+        return [RecordedChunk(self._at_ms(at), keep_finite(chunk)) for at, chunk in chunks]
 
     def _at_ms(self, at: float) -> float:
         return round((at - self.since) * MS_PER_S, _ROUNDED_MS)

@@ -65,6 +65,17 @@ class RecordedDeltas(msgspec.Struct, frozen=True, array_like=True):
     deltas: list[ChoiceDelta]
 
 
+class DiscardedCall(msgspec.Struct, frozen=True, array_like=True):
+    """The output of an attempt at a call that was generated again.
+
+    reason: one of `CallFault`. after: number of the recording's chunks in front of it.
+    """
+
+    reason: str
+    after: int
+    chunks: list[RecordedChunk]
+
+
 class Recording(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One request, from its parameters to its end.
 
@@ -72,7 +83,7 @@ class Recording(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         had generated before it died; they are the first chunk.
     redacted: ordinary words are replaced in token ids and deltas and removed from parameters.
     dropped: number of tokens beyond the limit, which are missing.
-    error: of a failed request.
+    error: of a failed request. discarded: malformed calls that are in neither chunks nor deltas.
     """
 
     version: int = VERSION
@@ -88,3 +99,9 @@ class Recording(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     resumed: int = 0
     redacted: bool = False
     dropped: int = 0
+    discarded: list[DiscardedCall] = []
+
+    @property
+    def all_chunks(self) -> list[RecordedChunk]:
+        """The chunks, and after them those of the calls that were generated again."""
+        return [*self.chunks, *(chunk for call in self.discarded for chunk in call.chunks)]

@@ -14,6 +14,7 @@ from ..base.limits import (
     MAX_CHOICES,
     MAX_RECORDED_MS,
     MAX_RECORDING_LINE,
+    MAX_REQUEST_ATTEMPTS,
     MAX_WORKER_LOGPROBS,
 )
 from .recording import VERSION, Recording
@@ -161,7 +162,7 @@ def _decode(path: Path, number: int, line: bytes) -> Recording | None:
 
 def _list_numbers(recording: Recording) -> Iterator[tuple[str, int, int, Iterable[float]]]:
     """Yield each kind of number that readers count or compute with: name, least, most, values."""
-    params, chunks = recording.params, recording.chunks
+    params, chunks = recording.params, recording.all_chunks
     indexes = [recorded.chunk.index for recorded in chunks]
     deltas = [delta for sent in recording.sent for delta in sent.deltas]
     indexes += [delta.index for delta in deltas]
@@ -178,6 +179,9 @@ def _list_numbers(recording: Recording) -> Iterator[tuple[str, int, int, Iterabl
     yield "a number of turns", 0, MAX_U32, turns
     yield "the number of alternatives", 0, MAX_WORKER_LOGPROBS, [params.logprobs or 0]
     yield "resumed", 0, len(chunks[0].chunk.token_ids) if chunks else 0, [recording.resumed]
+    places = [call.after for call in recording.discarded]
+    yield "the place of discarded tokens", 0, len(recording.chunks), places
+    yield "the number of discarded calls", 0, MAX_REQUEST_ATTEMPTS, [len(places)]
 
 
 def _read_version(line: bytes) -> int | None:

@@ -270,6 +270,10 @@ def redact_recording(recording: Recording, redactor: Redactor) -> Recording:
         params=of_request.redact_params(recording.params),
         prompt=msgspec.structs.replace(recording.prompt, token_ids=None, tail=tail),
         chunks=redact_chunks(recording.chunks, of_request),
+        discarded=[
+            msgspec.structs.replace(call, chunks=redact_chunks(call.chunks, of_request))
+            for call in recording.discarded
+        ],
         sent=[
             RecordedDeltas(sent.at_ms, [of_request.redact_delta(delta) for delta in sent.deltas])
             for sent in recording.sent

@@ -9,12 +9,12 @@ from typing import TypeVar
 import msgspec
 
 from ..parsers.base import ParserFactory
-from ..postprocess.messages import Chunk
+from ..postprocess.messages import Chunk, PostprocessParams
 from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import DetokenizerFactory
 from .comparison import Difference, Given, find_difference, split_parts
 from .kept_text import declared_names
-from .recording import Recording
+from .recording import DiscardedCall, Recording
 
 RECORDED, WHOLE, RANDOM = "recorded", "all", "random"
 # Largest random chunk.
@@ -60,6 +60,48 @@ def rerun(recording: Recording, parts: Parts, chunks: Sequence[Chunk]) -> list[G
             deltas = post.feed(chunk)
         given.append(Given(post.choices[chunk.index].tokens, deltas))
     return given
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """A malformed call that was generated again.
+
+    token: number of tokens in front of it. tokens: its own. reason: as recorded. found: by these
+        parsers; None if they find nothing wrong.
+    """
+
+    token: int
+    tokens: int
+    reason: str
+    found: str | None
+
+
+def rerun_discarded(recording: Recording, parts: Parts) -> list[Attempt]:
+    """Repeat the attempts that were discarded. Raises as `rerun`."""
+    return [_rerun_attempt(recording, parts, call) for call in recording.discarded]
+
+
+def _rerun_attempt(recording: Recording, parts: Parts, call: DiscardedCall) -> Attempt:
+    post = Postprocessor(
+        regenerating(recording.params),
+        parts.detokenizers,
+        parts.parsers,
+        prompt_token_ids=prompt_ids(recording),
+    )
+    choice = post.choices[0]
+    for recorded in recording.chunks[: call.after]:
+        post.feed(recorded.chunk)
+    tokens = choice.tokens
+    for recorded in call.chunks:
+        post.feed(recorded.chunk)
+    found = choice.faulty
+    size = sum(len(recorded.chunk.token_ids) for recorded in call.chunks)
+    return Attempt(tokens, size, call.reason, None if found is None else found.fault)
+
+
+def regenerating(params: PostprocessParams) -> PostprocessParams:
+    """Return the parameters with which malformed calls are found, to be generated again."""
+    parser = msgspec.structs.replace(params.parser, malformed_calls="regenerate")
+    return msgspec.structs.replace(params, parser=parser)
 
 
 def find_differences(

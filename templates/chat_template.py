@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 
 from ..base.errors import RequestError, SetupError, show
-from ..base.json_types import JsonObject, decode_json
+from ..base.json_types import JsonObject
 from ..guided.client_schemas import standardize
 from ..tokenization.model_files import ModelFolder, load_tokenizer_json
 from ..tokenization.prompt_cache import PromptCache, PromptEncoder
+from .open_calls import read_arguments
 from .rendering import ProcessTemplate
 
 # The two template names with a meaning, if a model has several.
@@ -195,7 +196,14 @@ def _read_text(where: str, part: object) -> str:
 def _add_assistant_fields(converted: JsonObject, message: JsonObject) -> None:
     if calls := message.get("tool_calls"):
         converted["tool_calls"] = [
-            {**call, "function": _decode_arguments(call["function"])} for call in calls
+            {
+                **call,
+                "function": {
+                    **call["function"],
+                    "arguments": read_arguments(call["function"].get("arguments")),
+                },
+            }
+            for call in calls
         ]
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     if reasoning is not None:
@@ -215,21 +223,6 @@ def join_reasoning(reasoning: str | list[str]) -> str:
     if isinstance(reasoning, str):
         return reasoning
     return "\n".join(part for part in reasoning if part)
-
-
-def _decode_arguments(function: JsonObject) -> JsonObject:
-    """Return the call with its arguments as an object: templates have their own syntaxes.
-
-    Invalid arguments of an earlier turn (the model was cut off) become an empty object; if they
-    were rejected, the conversation could never continue.
-    """
-    arguments = function.get("arguments") or {}
-    if isinstance(arguments, str):
-        try:
-            arguments = decode_json(arguments)
-        except ValueError:
-            arguments = {}
-    return {**function, "arguments": arguments if isinstance(arguments, dict) else {}}
 
 
 def _merge_developer_messages(conversation: list[JsonObject]) -> list[JsonObject]:

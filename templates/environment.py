@@ -17,6 +17,8 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from typing_extensions import override
 
+from .open_calls import render_open_calls
+
 
 class Generation(Extension):
     """`{% generation %}` marks the assistant's text for training; here it has no effect."""
@@ -89,7 +91,7 @@ class LoadedTemplate:
 
     def render(self, variables: Mapping[str, object]) -> str:
         """Return the text of a prompt. Raises whatever the template raises."""
-        return self._template.render(variables)
+        return render_open_calls(self._template.render, variables)
 
 
 def _is_content(node: nodes.Node) -> bool:

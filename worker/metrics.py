@@ -180,9 +180,11 @@ class WorkerMetrics(Collector):
         calls = family("Counter", "tool_calls", ended, ["parser", "outcome"])
         left_open = "Tool calls left open because their arguments are no JSON, by kind."
         malformed = family("Counter", "malformed_calls", left_open, ["parser", "kind"])
-        total = 0
+        total = shown = 0
         for outcome, count in self._calls.items():
-            if outcome in MALFORMATIONS:
+            if outcome == "content":
+                shown = count
+            elif outcome in MALFORMATIONS:
                 malformed.add_metric([self.parsers_name, outcome], count)
                 total += count
             else:
@@ -196,7 +198,10 @@ class WorkerMetrics(Collector):
             regenerated.add_metric([self.parsers_name, fault, result], count)
         thrown = "Tokens of malformed calls that were generated again."
         discarded = counter("discarded_tokens", thrown, self._discarded_tokens)
-        return [count_parser_errors(errors), calls, malformed, regenerated, discarded]
+        found = "Answers with tools whose content holds the markup of a call."
+        markup = family("Counter", "call_markup_shown", found, ["parser"])
+        markup.add_metric([self.parsers_name], shown)
+        return [count_parser_errors(errors), calls, malformed, markup, regenerated, discarded]
 
 
 class _Histogram:

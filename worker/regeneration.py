@@ -22,6 +22,7 @@ from ..guided.call_again import ReadTokens, build_call_grammar, count_kept
 from ..guided.continuation import go_on_after
 from ..parsers.format import Format
 from ..postprocess.call_hold import CallFault, FaultyCall, RegenerationOutcome
+from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.engine_output import engine_error
 from ..postprocess.messages import Chunk, PostprocessParams
 from .engine_request import EngineRequestHandle
@@ -99,6 +100,7 @@ class Regeneration:
         self._start = start
         self._attempts = 0
         self._taken_back = 0  # tokens discarded by the last attempt
+        self._last_fault = ""  # the reason for it
         self._requests = 0  # of the engine, after the first
         self._before: list[Chunk] = []  # what was unsent before the last attempt
         self._attempts_here = 0  # for the call after the last kept token
@@ -148,12 +150,14 @@ class Regeneration:
         self.unsent.append(chunk)
         return chunk
 
-    def note_sent(self, token_ids: Sequence[int]) -> None:
-        """Note tokens that post-processing has given."""
-        self.sent += token_ids
+    def note_sent(self, scheduled: ScheduledChunk) -> None:
+        """Note what post-processing has given; its end tells how many tokens were discarded."""
+        self.sent += scheduled.token_ids
         if self._first_fault is not None and len(self.sent) > self._kept:
             self._count("complete")
-        _, self.unsent = split(self.unsent, len(token_ids))
+        _, self.unsent = split(self.unsent, len(scheduled.token_ids))
+        if scheduled.finished and self._params.reports_calls:
+            scheduled.deltas[-1].discarded_tokens = self._discarded
 
     def plan(self, faulty: FaultyCall) -> bool:
         """Prepare another attempt at a call; return False if it stays open."""
@@ -181,7 +185,7 @@ class Regeneration:
         self._attempts_here += 1
         self._discarded += discarded
         self._discarded_here += discarded
-        self.fault, self._taken_back = fault, discarded
+        self.fault, self._taken_back, self._last_fault = fault, discarded, fault
         self._before = self.unsent
         # Generation goes on after what stays, also where it had ended.
         self.unsent = [
@@ -199,6 +203,8 @@ class Regeneration:
 
         None: the model had ended its output itself.
         """
+        self._discarded -= self._taken_back
+        self._discarded_here -= self._taken_back
         self._count("open")
         self.unsent, self._taken_back = self._before, 0
         self._attempts = MAX_REQUEST_ATTEMPTS
@@ -216,10 +222,10 @@ class Regeneration:
         self._requests += 1
         return self._start(request, f"-again{self._requests}")
 
-    def pop_discarded(self) -> int:
-        """Return how many tokens an attempt that the engine has taken discards, once."""
+    def pop_discarded(self) -> tuple[int, str]:
+        """Return how many tokens an attempt that the engine has taken discards, once, and why."""
         tokens, self._taken_back = self._taken_back, 0
-        return tokens
+        return tokens, self._last_fault
 
     def end(self) -> None:
         """End the request: a call that was to be generated again is not."""

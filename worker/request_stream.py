@@ -352,7 +352,7 @@ class RequestPump:
         if self._again is not None:
             chunk = self._again.take(chunk)
             if self._recorder is not None:
-                self._recorder.take_back(self._again.pop_discarded())
+                self._recorder.take_back(*self._again.pop_discarded())
         now = self._loop.time()
         tokens = len(chunk.token_ids)
         metrics.outputs += 1
@@ -411,7 +411,7 @@ class RequestPump:
         if again is None:
             return taken
         for scheduled in taken:
-            again.note_sent(scheduled.token_ids)
+            again.note_sent(scheduled)
             self._take_fault(again, scheduled)
         # While a call is held back, there may be nothing to send.
         return [part for part in taken if part.token_ids or part.deltas or part.finished]

@@ -62,7 +62,7 @@ class Inspection(msgspec.Struct, omit_defaults=True, kw_only=True):
     """One request.
 
     note: why some data is missing; otherwise "". turns: what the frontend has restored of earlier
-        answers; otherwise "".
+        answers; otherwise "". discarded: tokens of calls that were generated again.
     """
 
     request: RequestRow
@@ -75,6 +75,7 @@ class Inspection(msgspec.Struct, omit_defaults=True, kw_only=True):
     turns: str = ""
     resumed: int = 0
     dropped: int = 0
+    discarded: int = 0
     choices: list[InspectedChoice]
 
 
@@ -104,6 +105,9 @@ def inspect_recording(chosen: Chosen, parts: Sequence[Parts], note: str = "") ->
         turns=describe_turns(recording.params),
         resumed=recording.resumed,
         dropped=recording.dropped,
+        discarded=sum(
+            len(each.chunk.token_ids) for call in recording.discarded for each in call.chunks
+        ),
         choices=[_inspect_choice(recording, sides) for sides in zip(*traces, strict=True)],
     )
 

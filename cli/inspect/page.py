@@ -11,7 +11,7 @@ import hashlib
 import importlib.metadata
 import importlib.resources
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from ...base.json_types import JsonObject
@@ -113,6 +113,7 @@ def page_data(inspection: Inspection) -> JsonObject:
         "turns": inspection.turns,
         "resumed": inspection.resumed,
         "dropped": inspection.dropped,
+        "discarded": inspection.discarded,
         "promptTokens": row.prompt_tokens,
         "stop": inspection.stop,
         "why": list(EXPLANATIONS),
@@ -134,6 +135,7 @@ def _choice(choice: InspectedChoice, strings: _Strings) -> JsonObject:
         "index": choice.index,
         "ids": [-1 if step.token_id is None else step.token_id for step in steps],
         "texts": [strings(step.text) for step in steps],
+        "discarded": _discarded(steps, strings),
         "chunkStarts": starts,
         "chunkTimes": [round(steps[start].at_ms, 3) for start in starts],
         "sent": [_sent(group, strings) for group in choice.sent],
@@ -145,6 +147,10 @@ def _choice(choice: InspectedChoice, strings: _Strings) -> JsonObject:
         "agrees": choice.agrees,
         "leftOut": choice.sides[0].left_out,
     }
+
+
+def _discarded(steps: Sequence[Step], strings: _Strings) -> list[int]:
+    return _runs(strings(step.discarded) for step in steps)
 
 
 def _side(side: ChoiceTrace, strings: _Strings) -> JsonObject:

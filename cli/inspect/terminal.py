@@ -49,6 +49,8 @@ def render_text(inspection: Inspection) -> Iterator[Line]:
         yield f"  {inspection.turns}"
     if inspection.resumed:
         yield f"  another worker generated the first {inspection.resumed} tokens"
+    if inspection.discarded:
+        yield f"  {inspection.discarded} tokens were discarded: their call was generated again"
     if inspection.dropped:
         yield f"  {inspection.dropped} further tokens were not recorded"
     for choice in inspection.choices:
@@ -107,13 +109,19 @@ def _step(number: int, steps: Sequence[Step], *, new_chunk: bool) -> Iterator[Li
     first = steps[0]
     time = f"{first.at_ms:.2f}" if new_chunk else ""
     token_id = "end" if first.token_id is None else str(first.token_id)
-    head = f"{number + 1:>6}  {time:>9}  {token_id:>7}  {escape_hidden(first.text):{TOKEN}}"
+    text = escape_hidden(first.text)
+    head = f"{number + 1:>6}  {time:>9}  {token_id:>7}  "
+    gap = " " * (TOKEN - len(text))
     lines = [_outputs(step) for step in steps]
     for place, outputs in enumerate(zip_longest(*lines)):
-        line: list[str | Styled] = [head if place == 0 else " " * len(head)]
+        shown = Styled(text, struck=True) if first.discarded else text
+        line: list[str | Styled] = [head, shown, gap]
+        if place:
+            line = [" " * len(head + text + gap)]
         space = ""
         for step, output in zip(steps, outputs, strict=True):
-            state = "after the end" if step.ignored else step.state
+            ended = "after the end" if step.ignored else step.state
+            state = "discarded" if step.discarded else ended
             colour, text = output or (None, "")
             text = _shorten(text)
             line += [f"{space}  {state if place == 0 else '':{STATE}}  ", Styled(text, colour)]
@@ -128,6 +136,8 @@ def _outputs(step: Step) -> list[tuple[str | None, str]]:
         for event in step.events
         if isinstance(event, ToolCallMalformed)
     ]
+    if step.discarded:
+        return [("red", step.discarded)]
     found += [part for delta in step.deltas for part in _parts(delta)]
     if step.stop == "matched":
         found.append(("red", "stop string"))

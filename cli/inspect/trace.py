@@ -12,7 +12,7 @@ import codecs
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar, cast
+from typing import Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 from typing_extensions import override
@@ -25,8 +25,8 @@ from ...postprocess.choice import Choice, PostprocessSetup
 from ...postprocess.delta_builder import aggregate_deltas
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from ...postprocess.stage_timing import Stage, StageClock
-from ...recording.recording import Recording
-from ...recording.rerun import Parts, prompt_ids
+from ...recording.recording import RecordedChunk, Recording
+from ...recording.rerun import Parts, prompt_ids, regenerating
 
 StopCheck = Literal["none", "searched", "reasoning", "min_tokens", "matched"]
 """Whether a token's text was searched for stop strings; in reasoning it never is."""
@@ -45,7 +45,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         are not characters as lone surrogates; "" without a tokenizer.
     chunk: number of the engine's chunk, from 0. at_ms: of that chunk, since the request arrived.
     state: after the token. events: of the parser. deltas: those that this token allows to send.
-    ignored: the choice had already finished.
+    ignored: the choice had already finished. discarded: why the token's call was generated again.
     """
 
     token_id: int | None
@@ -58,6 +58,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     deltas: list[ChoiceDelta] = []
     stop: StopCheck = "none"
     ignored: bool = False
+    discarded: str = ""
 
 
 class ChoiceTrace(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -206,11 +207,21 @@ def trace(recording: Recording, parts: Parts) -> list[ChoiceTrace]:
     Raises `TraceError` for tokens that the tokenizer does not know.
     """
     traced = {index: _begin(recording, parts, index) for index in used_choices(recording)}
+    attempts: dict[int, _TracedChoice] = {}
 
-    def take(number: int, at_ms: float, chunk: Chunk) -> None:
-        choice = traced[chunk.index]
+    def take(token: Token) -> None:
+        choice, chunk = traced[token.chunk.index], token.chunk
         try:
-            choice.take(chunk, number, at_ms)
+            if token.call is None:
+                choice.take(chunk, token.number, token.at_ms)
+            else:
+                if token.call not in attempts:
+                    attempts[token.call] = _begin_attempt(recording, parts, token.call)
+                attempt = attempts[token.call]
+                attempt.take(chunk, token.number, token.at_ms)
+                reason = recording.discarded[token.call].reason
+                step = msgspec.structs.replace(attempt.steps[-1], deltas=[], discarded=reason)
+                choice.steps.append(step)
         except Exception as error:
             # A tokenizer may raise anything for unknown ids.
             raise TraceError(
@@ -223,16 +234,29 @@ def trace(recording: Recording, parts: Parts) -> list[ChoiceTrace]:
     return [choice.finish(index, left_out[index]) for index, choice in traced.items()]
 
 
-def _take_shown(recording: Recording, take: Callable[[int, float, Chunk], None]) -> Counter[int]:
+def _take_shown(recording: Recording, take: Callable[[Token], None]) -> Counter[int]:
     """Pass each token that is shown to `take`; return how many are left out, by choice."""
     taken, left_out = Counter[int](), Counter[int]()
-    for number, at_ms, chunk in single_tokens(recording):
-        if taken[chunk.index] == MAX_SHOWN_TOKENS:
-            left_out[chunk.index] += 1
+    for token in single_tokens(recording):
+        index = token.chunk.index
+        if taken[index] == MAX_SHOWN_TOKENS:
+            left_out[index] += 1
         else:
-            taken[chunk.index] += 1
-            take(number, at_ms, chunk)
+            taken[index] += 1
+            take(token)
     return left_out
+
+
+def _begin_attempt(recording: Recording, parts: Parts, number: int) -> _TracedChoice:
+    """Return the choice in front of the attempt `number` that was discarded."""
+    call = recording.discarded[number]
+    again = msgspec.structs.replace(recording, params=regenerating(recording.params))
+    attempt = _begin(again, parts, 0)
+    for recorded in recording.chunks[: call.after]:
+        attempt.choice.feed(recorded.chunk)
+    attempt.choice.deltas.take()
+    attempt.tap.events.clear()
+    return attempt
 
 
 def _begin(recording: Recording, parts: Parts, index: int) -> _TracedChoice:
@@ -252,9 +276,12 @@ def trace_ids(recording: Recording) -> list[ChoiceTrace]:
     """Return traces of ids and times only, for a recording without its tokenizer."""
     steps: dict[int, list[Step]] = {index: [] for index in used_choices(recording)}
 
-    def take(number: int, at_ms: float, chunk: Chunk) -> None:
-        token_id = chunk.token_ids[0] if chunk.token_ids else None
-        steps[chunk.index].append(Step(token_id=token_id, chunk=number, at_ms=at_ms))
+    def take(token: Token) -> None:
+        token_id = token.chunk.token_ids[0] if token.chunk.token_ids else None
+        reason = "" if token.call is None else recording.discarded[token.call].reason
+        steps[token.chunk.index].append(
+            Step(token_id=token_id, chunk=token.number, at_ms=token.at_ms, discarded=reason)
+        )
 
     left_out = _take_shown(recording, take)
     names = recording.model.parsers.label
@@ -266,13 +293,38 @@ def trace_ids(recording: Recording) -> list[ChoiceTrace]:
 
 def used_choices(recording: Recording) -> list[int]:
     """Return the choices that the request asks for or that a chunk names."""
-    named = {recorded.chunk.index for recorded in recording.chunks}
+    named = {token.chunk.index for token in single_tokens(recording)}
     return sorted(named | set(range(recording.params.n)))
 
 
-def single_tokens(recording: Recording) -> Iterator[tuple[int, float, Chunk]]:
-    """Yield the recorded tokens one by one: number of the chunk, its time, and the token."""
-    for number, recorded in enumerate(recording.chunks):
+class Token(NamedTuple):
+    """A recorded token, or a finish without one.
+
+    number, at_ms: of the engine's chunk. call: number of the discarded attempt, if it belongs to
+        one.
+    """
+
+    number: int
+    at_ms: float
+    chunk: Chunk
+    call: int | None
+
+
+def single_tokens(recording: Recording) -> Iterator[Token]:
+    """Yield the tokens one by one; those of a discarded attempt stand where they came."""
+    for number, (recorded, call) in enumerate(_list_chunks(recording)):
         for chunk in recorded.chunk.split():
             if chunk.token_ids or chunk.finish_reason is not None:
-                yield number, recorded.at_ms, chunk
+                yield Token(number, recorded.at_ms, chunk, call)
+
+
+def _list_chunks(recording: Recording) -> Iterator[tuple[RecordedChunk, int | None]]:
+    calls = sorted(
+        range(len(recording.discarded)), key=lambda each: recording.discarded[each].after
+    )
+    for position in range(len(recording.chunks) + 1):
+        while calls and recording.discarded[calls[0]].after <= position:
+            call = calls.pop(0)
+            yield from ((recorded, call) for recorded in recording.discarded[call].chunks)
+        if position < len(recording.chunks):
+            yield recording.chunks[position], None

@@ -25,11 +25,13 @@ from ...recording.rerun import (
     RANDOM,
     RECORDED,
     WHOLE,
+    Attempt,
     Parts,
     cut,
     find_differences,
     read_sent,
     rerun,
+    rerun_discarded,
 )
 from ..http_answer import waiting_at_most
 from ..load_model import LoadedModel, ParserChoice
@@ -69,7 +71,10 @@ class Options(NamedTuple):
 
 
 class Result(msgspec.Struct):
-    """The result of one request. left, right: names of the sides. tokens: of all choices."""
+    """The result of one request. left, right: names of the sides. tokens: of all choices.
+
+    discarded: attempts at calls that were generated again.
+    """
 
     request: str
     left: str
@@ -77,6 +82,7 @@ class Result(msgspec.Struct):
     equal: bool
     tokens: int
     differences: list[Difference]
+    discarded: list[Attempt] = []
 
 
 def check_chunks(_: click.Context, __: click.Parameter, value: str) -> str:
@@ -218,7 +224,8 @@ def replay_one(recording: Recording, model: LoadedModel, options: Options) -> Re
     differences = find_differences(recording, left, right, is_sent=is_sent)
     tokens = sum(len(part.chunk.token_ids) for part in recording.chunks)
     request = recording.params.response_id
-    return Result(request, name, parts.name, not differences, tokens, differences)
+    discarded = rerun_discarded(recording, parts)
+    return Result(request, name, parts.name, not differences, tokens, differences, discarded)
 
 
 def build_left(model: LoadedModel, options: Options) -> Parts:
@@ -286,6 +293,7 @@ def describe(result: Result) -> list[str]:
     """Return the lines of a result."""
     head = f"{result.request}: {'equal' if result.equal else 'different'}"
     lines = [f"{head} ({result.right}, {result.tokens} tokens, against {result.left})"]
+    lines += map(describe_attempt, result.discarded)
     width = max(len(result.left), len(result.right))
     for difference in result.differences:
         lines.append(f"  choice {difference.choice}, token {difference.token}:")
@@ -294,6 +302,16 @@ def describe(result: Result) -> list[str]:
         for name, side in ((result.left, difference.left), (result.right, difference.right)):
             lines.append(f"    {name:{width}}  delta {show_delta(side.delta)}")
     return lines
+
+
+def describe_attempt(attempt: Attempt) -> str:
+    """Return the line of an attempt that was discarded."""
+    found = attempt.found or "nothing"
+    again = "found again" if found == attempt.reason else f"now: {found}"
+    return (
+        f"  {attempt.tokens} tokens after token {attempt.token} were discarded: "
+        f"{attempt.reason} ({again})"
+    )
 
 
 def show_side(side: Side) -> str:

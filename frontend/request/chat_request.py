@@ -26,6 +26,8 @@ from ..turns.flags import TurnMode
 
 # The name of a field of the response, and of one under its `nvext`.
 PROMPT_LOGPROBS = "prompt_logprobs"
+# Fields under `nvext` that the worker reports with a choice's end.
+MALFORMED_CALLS, DISCARDED_TOKENS = "malformed_calls", "discarded_tokens"
 
 
 class CalledFunction(msgspec.Struct, gc=False):

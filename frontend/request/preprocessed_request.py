@@ -21,7 +21,7 @@ from ...postprocess.messages import PostprocessParams
 from ...tokenization.detokenizer import DetokenizerOptions
 from ...tokenization.model_files import SAMPLING_DEFAULTS, GenerationConfig, ModelFolder
 from ...tokenization.prompt_cache import describe_longest
-from .chat_request import ChatRequest, StreamOptions
+from .chat_request import DISCARDED_TOKENS, MALFORMED_CALLS, ChatRequest, StreamOptions
 
 
 class StopConditions(msgspec.Struct):
@@ -266,6 +266,7 @@ def build_postprocess_params(
         return_token_ids=_wants_token_ids(request),
         return_tokens_as_token_ids=bool(request.return_tokens_as_token_ids),
         parser=parser,
+        reports_calls=not {MALFORMED_CALLS, DISCARDED_TOKENS}.isdisjoint(request.extra_fields),
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ...base.json_types import JsonObject
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessedChunk, PostprocessParams, Usage
-from ..request.chat_request import PROMPT_LOGPROBS
+from ..request.chat_request import DISCARDED_TOKENS, MALFORMED_CALLS, PROMPT_LOGPROBS
 from .inert_content import spell_inert
 
 AnnotatedChunk: TypeAlias = JsonObject
@@ -37,10 +37,11 @@ class OpenAIChunkWriter:
         self._read_again_by = None if params.stream else read_again_by
         self._media = media
         self._prompt_token_ids = prompt_token_ids if params.return_token_ids else []
-        self._extra_fields = extra_fields
+        self._extra_fields = set(extra_fields)
         self._output_tokens = 0
         self._finished = 0
         self._choice_token_ids: dict[str, list[int]] = {}
+        self._malformed_calls: list[JsonObject] = []
 
     def write(self, chunk: Chunk, processed: PostprocessedChunk) -> Iterator[AnnotatedChunk]:
         """Convert one chunk of the worker for the client.
@@ -125,7 +126,21 @@ class OpenAIChunkWriter:
                 extension["choice_token_ids"] = by_choice
         if delta.stop_reason is not None:
             extension["stop_reason"] = delta.stop_reason
+        self._add_call_report(extension, delta)
         return extension
+
+    def _add_call_report(self, extension: JsonObject, delta: ChoiceDelta) -> None:
+        """Add the report with a choice's end; calls of several choices name theirs."""
+        if delta.malformed_calls is not None and MALFORMED_CALLS in self._extra_fields:
+            choice = {"choice": delta.index} if self._params.n > 1 else {}
+            calls = [
+                {"index": call.index, "reason": call.reason, **choice}
+                for call in delta.malformed_calls
+            ]
+            self._malformed_calls = calls if self._params.stream else self._malformed_calls + calls
+            extension[MALFORMED_CALLS] = self._malformed_calls
+        if delta.discarded_tokens is not None and DISCARDED_TOKENS in self._extra_fields:
+            extension[DISCARDED_TOKENS] = delta.discarded_tokens
 
     def _add_prompt_logprobs(self, response: JsonObject, found: object) -> None:
         """Add them where Dynamo's own frontends do; workers send them with each choice's end."""
@@ -133,7 +148,7 @@ class OpenAIChunkWriter:
             response[PROMPT_LOGPROBS] = found
         if PROMPT_LOGPROBS in self._extra_fields:
             response.setdefault("nvext", {})[PROMPT_LOGPROBS] = found
-        self._extra_fields = ()
+        self._extra_fields.discard(PROMPT_LOGPROBS)
 
     def _add_usage(self, responses: list[JsonObject], usage: Usage | None) -> None:
         """Add the usage as OpenAI does: to the answer, or as a stream's last chunk."""

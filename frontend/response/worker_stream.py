@@ -165,9 +165,9 @@ class StreamReader:
     def restart(self) -> None:
         """Forget what was read: the answer, of which no delta was given, begins anew."""
         for token_ids in self.token_ids:
-            if self._recorder is not None:
-                self._recorder.take_back(len(token_ids))
             token_ids.clear()
+        if self._recorder is not None:
+            self._recorder.restart()
         self._postprocessor = None
         self._logprobs = []
 

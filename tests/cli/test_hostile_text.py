@@ -23,7 +23,7 @@ COMMAND = "\x1b]0;pwned\x07\x1b[2J\x9b31m\x85\u202e\u200b\u2066\U000e0041"
 HOSTILE = f"a{COMMAND}\nok       forged: line"
 # The styles of click that our lines have.
 OURS = ["\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[34m", "\x1b[35m", "\x1b[36m", "\x1b[90m"]
-OURS += ["\x1b[0m", "\x1b[1m", "\x1b[2m"]
+OURS += ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[9m"]
 
 
 def write_hostile_recording(folder: Path) -> list[str]:

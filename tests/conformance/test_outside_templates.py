@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from backedge.templates.open_calls import MARK, read_arguments
 
 from benchmarks.samples.sample import Call
 from tests.conformance.outside_templates import TEMPLATES, load_template
@@ -28,6 +29,12 @@ TOOLS = [
     )
 ]
 SAID = "BACKEDGE-ANSWER"
+OPEN = (
+    '{"count": -3, "ratio": ',
+    '{"count": "-3\n, \\ <b>\'}</tool_call>',
+    '["count", 3]',
+    "count=-3 {{ count }} \\1 &amp; \u4e16",
+)
 
 # Templates of models with tools whose calls no parser of ours reads, with the reason.
 NOT_READ = {
@@ -79,6 +86,22 @@ def test_no_template_writes_more_line_breaks_before_a_call_than_its_format(name:
     for turn in template.write([(EMPTY.name, EMPTY.arguments)], TOOLS, content=SAID):
         after = turn.partition(SAID)[2]
         assert len(after) - len(after.lstrip()) <= template.format.breaks_before_calls
+
+
+@pytest.mark.parametrize("arguments", OPEN)
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_an_open_call_is_shown_as_it_was_written(name: str, arguments: str) -> None:
+    template = load_template(name)
+    marked = read_arguments(arguments)
+    assert marked == {MARK: arguments}
+    whole = list(template.write([(COUNT.name, COUNT.arguments)], TOOLS))
+    turns = list(template.write([(COUNT.name, marked)], TOOLS))
+    # What refuses no good call refuses none that is open.
+    assert len(turns) >= len(whole)
+    if any(str(COUNT.arguments["count"]) in turn for turn in whole):
+        assert any(arguments in turn for turn in turns)
+        assert MARK not in turns[0]
+        assert "BACKEDGE-OPEN" not in turns[0]
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

@@ -71,6 +71,16 @@ CASES: dict[str, tuple[Series, Series]] = {
             f'backedge_tool_calls_total{{{POD},parser="hermes",outcome="complete"}}': "0+50x120",
         },
     ),
+    "BackedgeCallMarkupShown": (
+        {
+            f'backedge_call_markup_shown_total{{{POD},parser="hermes"}}': "0+3x120",
+            f'backedge_requests_total{{{POD},outcome="finished"}}': "0+100x120",
+        },
+        {
+            f'backedge_call_markup_shown_total{{{POD},parser="hermes"}}': "0+1x120",
+            f'backedge_requests_total{{{POD},outcome="finished"}}': "0+100x120",
+        },
+    ),
     "BackedgeRequestsFail": (
         {
             f'backedge_requests_total{{{POD},outcome="failed"}}': "0+2x120",

@@ -56,6 +56,9 @@ class Response:
     stop_reason: str | int | None = None
     chunks: int = 0
     prompt_logprobs: list[Any] | None = None
+    prompt_token_ids: list[int] = field(default_factory=list)
+    malformed_calls: list[dict[str, Any]] | None = None
+    discarded_tokens: int | None = None
 
     @property
     def answer(self) -> Answer:
@@ -72,7 +75,9 @@ class Response:
         for index, token_ids in (extension.get("choice_token_ids") or {}).items():
             self.choice_token_ids.setdefault(index, []).extend(token_ids)
         self.stop_reason = extension.get("stop_reason", self.stop_reason)
-        self.prompt_logprobs = extension.get("prompt_logprobs", self.prompt_logprobs)
+        for name in ("prompt_logprobs", "malformed_calls", "discarded_tokens"):
+            setattr(self, name, extension.get(name, getattr(self, name)))
+        self.prompt_token_ids += extension.get("prompt_token_ids") or []
 
 
 class Client:

@@ -33,6 +33,9 @@ PARAMETERS = {
 }
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": PARAMETERS}}
 OSLO = {"city": "Oslo"}
+# Slips that the parser repairs: a wrong bracket, a number in quotes.
+REPAIRED = {"invalid_json", "schema"}
+FIELDS = {"nvext": {"extra_fields": ["malformed_calls", "discarded_tokens"]}}
 
 
 def start_worker(stack: Stack, engine: str) -> Process:
@@ -70,7 +73,7 @@ def ask(
         "tools": [TOOL],
         "max_tokens": 400,
     }
-    return client.ask(request, seed=FIRST_SEED + OUTPUTS.index(output), **more)
+    return client.ask(request, seed=FIRST_SEED + OUTPUTS.index(output), extra_body=FIELDS, **more)
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -87,6 +90,8 @@ def test_the_call_that_arrives_is_right(
     assert arguments.keys() <= PARAMETERS["properties"].keys()  # type: ignore[attr-defined]  # a dict
     assert response.message["finish_reason"] == "tool_calls"
     assert "tool_call" not in (response.message["content"] or "")
+    assert response.malformed_calls == []
+    assert (response.discarded_tokens == 0) == (SLIPS[output] in REPAIRED)
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -114,6 +119,7 @@ def test_good_answers_are_left_alone(
         assert json.loads(call["arguments"]) == OSLO
         text = ask(stack, engine, TEXT, stream=stream).message["content"]
         assert text == TEXT.removeprefix("</think>")
+        assert (response.malformed_calls, response.discarded_tokens) == ([], 0)
     assert metric(stack[1][engine].url, "backedge_discarded_tokens_total") == before
 
 
@@ -125,3 +131,17 @@ def test_a_client_may_ask_for_the_first_attempt(
     response = ask(stack, engine, output, metadata={"backedge": {"malformed_calls": "open"}})
     [call] = response.message["tool_calls"]
     assert json.loads(call["arguments"]) == {"place": "Rome"}
+    # Its arguments are an object, so it is not open.
+    assert (response.malformed_calls, response.discarded_tokens) == ([], 0)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_call_that_stays_open_is_named(
+    stack: tuple[Process, dict[str, Process]], engine: str, stream: bool
+) -> None:
+    [output] = (output for output, fault in SLIPS.items() if fault == "unfinished")
+    once = {"backedge": {"malformed_calls": "open"}}
+    response = ask(stack, engine, output, metadata=once, stream=stream)
+    assert response.malformed_calls == [{"index": 0, "reason": "unfinished"}]
+    assert response.message["finish_reason"] == "stop"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -213,3 +214,40 @@ def test_a_logprob_of_minus_infinity_can_be_read_again(tmp_path: Path) -> None:
     ((found,),) = (recording.chunks for recording in recorded.read())
     assert found.chunk.logprobs == [LEAST]
     assert found.chunk.top_logprobs == [[EngineLogprob(token_id=1, logprob=LEAST)]]
+
+
+@given(
+    sizes=st.lists(st.integers(0, 4), max_size=6),
+    more=st.lists(
+        st.tuples(st.integers(1, 9), st.lists(st.integers(0, 4), max_size=4)), max_size=3
+    ),
+)
+def test_discarded_tokens_are_set_aside(
+    sizes: list[int], more: list[tuple[int, list[int]]]
+) -> None:
+    """more: how many tokens an attempt discards, and the chunks after that."""
+    request = RequestRecorder(SimpleNamespace(taken=0), params(), [], 1000)  # type: ignore[arg-type]  # counts
+    numbers = itertools.count()
+    expected: list[int] = []
+    discarded: list[list[int]] = []
+
+    def add(chunks: list[int]) -> None:
+        for size in chunks:
+            token_ids = list(itertools.islice(numbers, size))
+            request.add(Chunk(token_ids=token_ids), float(len(expected)))
+            expected.extend(token_ids)
+
+    add(sizes)
+    for tokens, chunks in more:
+        request.take_back(min(tokens, len(expected)), "slip")
+        if expected:
+            discarded.append(expected[-tokens:])
+            del expected[-tokens:]
+        add(chunks)
+    assert [number for chunk in request.chunks for number in chunk.token_ids] == expected
+    assert len(request.times) == len(request.chunks)
+    taken = [
+        [number for _, chunk in call for number in chunk.token_ids]
+        for _, _, call in request.discarded
+    ]
+    assert taken == discarded

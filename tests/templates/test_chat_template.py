@@ -94,7 +94,7 @@ MESSAGES = [
     ("arguments are an object", "{{ messages[0].tool_calls[0].function.arguments.a }}",
      [{"role": "assistant", "tool_calls": [call('{"a": 1}')]}], "1"),
     ("arguments that were cut", "{{ messages[0].tool_calls[0].function.arguments }}",
-     [{"role": "assistant", "tool_calls": [call('{"a')]}], "{}"),
+     [{"role": "assistant", "tool_calls": [call('{"a')]}], '{"a'),
     ("reasoning has both names", "{{ messages[0].reasoning }}{{ messages[0].reasoning_content }}",
      [{"role": "assistant", "content": "x", "reasoning_content": "r"}], "rr"),
     ("gpt-oss reads reasoning as thinking", "{{ messages[0].thinking }}",

@@ -15,7 +15,9 @@ from backedge.guided.call_policy import find_call_format
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.postprocess.call_hold import CallFault, RegenerationOutcome
 from backedge.postprocess.delta_builder import aggregate_deltas
+from backedge.postprocess.messages import MalformedCall
 from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
+from backedge.recording.recorder import Recorder
 from backedge.worker.backend import InlineBackend
 from backedge.worker.regeneration import Attempt, Regenerator
 from backedge.worker.request_stream import WorkerPostprocessor
@@ -44,6 +46,7 @@ class Model:
     engines: list[Engine] = field(default_factory=list)
     counts: Counter[tuple[CallFault, RegenerationOutcome]] = field(default_factory=Counter)
     discarded: int = 0
+    recorder: Recorder | None = None
 
     def start(self, request: JsonObject, _: str) -> Attempt:
         # The request before has ended.
@@ -69,7 +72,7 @@ class Model:
         self.engines.append(engine := Engine(self.first))
         loop = asyncio.get_running_loop()
         sent: list[Sent] = []
-        worker = WorkerPostprocessor(backend)
+        worker = WorkerPostprocessor(backend, recorder=self.recorder)
         stream = worker.stream(engine.outputs(), asked, PROMPT, engine, again=again)
         try:
             async for chunk in stream:
@@ -212,6 +215,26 @@ def test_discarded_tokens_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ask(model)
     assert len(model.requests) == 2
     assert model.discarded <= 2 * len(encode(BAD))
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("good", [0, 1, MAX_CALL_ATTEMPTS, None])
+def test_the_end_reports_discarded_tokens_and_open_calls(good: int | None, stream: bool) -> None:
+    """good: the attempt that is right; None: no attempt is."""
+    slip = call('{"city": }')
+    outputs = [slip] * (MAX_CALL_ATTEMPTS + 1) if good is None else [slip] * good + [GOOD]
+    first, *more = map(written, outputs)
+    model = Model(first, more)
+    last = deltas(ask(model, stream=stream, reports_calls=True))[-1]
+    discarded = (len(outputs) - 1) * len(encode(slip))
+    assert (last.discarded_tokens, model.discarded) == (discarded, discarded)
+    assert last.malformed_calls == ([MalformedCall(0, "invalid_json")] if good is None else [])
+
+
+def test_an_attempt_that_the_engine_refuses_discards_nothing() -> None:
+    model = Model([*written(BAD)[:-1], 0.1, END], [[RuntimeError("no")], written("On.")])
+    last = deltas(ask(model, reports_calls=True))[-1]
+    assert (last.discarded_tokens, model.discarded) == (0, 0)
 
 
 def test_a_call_that_is_being_written_sends_nothing_and_is_not_late() -> None:

@@ -20,6 +20,8 @@ function showToken(parent, choice, token) {
   entry(list, "chunk", `${integer(chunk + 1)} of ${integer(choice.chunkStarts.length)}`);
   const gap = chunk > 0 ? `, ${milliseconds(choice.gapBefore(chunk))} after the chunk before` : "";
   entry(list, "time", milliseconds(choice.chunkTimes[chunk]) + gap);
+  const reason = choice.discardedFor(token);
+  if (reason) entry(list, "discarded", `${reason}: the call was generated again`);
   parent.append(list);
   for (const side of choice.sides) showSide(parent, side, token);
   for (const group of choice.sentByToken.get(token) || []) showSent(parent, group);
@@ -109,6 +111,7 @@ function showNotes(parent, choice, goTo) {
   if (DATA.redacted) note("The recording is redacted: words are replaced by placeholders; markers and structure are kept.");
   if (DATA.turns) note(DATA.turns);
   if (DATA.resumed) note(`The first ${integer(DATA.resumed)} tokens are another worker's, which died.`);
+  if (DATA.discarded) note(`${integer(DATA.discarded)} tokens were discarded: their call was generated again.`);
   if (DATA.dropped) note(`${integer(DATA.dropped)} further tokens were not recorded.`);
   if (choice.leftOut) note(`${integer(choice.leftOut)} further tokens are not shown.`);
   if (choice.agrees === false) note("These parsers do not reproduce the deltas that were sent.", true);

@@ -120,6 +120,7 @@ class Choice {
     this.difference = data.difference;
     this.agrees = data.agrees;
     this.leftOut = data.leftOut;
+    this.discarded = new Runs(data.discarded);
     this.sides = data.sides.map((side) => new Side(side, this.count));
     this.sent = data.sent;
     this.sentByToken = new Map();
@@ -132,6 +133,11 @@ class Choice {
 
   text(token) {
     return STRINGS[this.texts[token]];
+  }
+
+  // Why the token's call was generated again; "" for a token of the answer.
+  discardedFor(token) {
+    return STRINGS[this.discarded.at(token)];
   }
 
   chunk(token) {

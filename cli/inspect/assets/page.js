@@ -237,7 +237,7 @@ class Page {
     const { choice } = this;
     const chunk = choice.chunk(token);
     const begins = choice.chunkStarts[chunk] === token;
-    row.className = begins ? "cut" : "";
+    row.className = [begins && "cut", choice.discardedFor(token) && "discarded"].filter(Boolean).join(" ");
     row.insertCell().textContent = token + 1;
     row.insertCell().textContent = begins ? choice.chunkTimes[chunk].toFixed(2) : "";
     row.insertCell().textContent = choice.ids[token] < 0 ? "end" : choice.ids[token];

@@ -100,7 +100,7 @@ class Rows {
     const differs = choice.difference !== null && choice.difference[0] === token;
     row.className = ["row", begins && "cut", chunk % 2 && "odd", differs && "differs",
       this.search.marked.has(token) && "found", token >= choice.sides[0].ignoredFrom && "ignored",
-      token === this.chosen && "chosen"].filter(Boolean).join(" ");
+      choice.discardedFor(token) && "discarded", token === this.chosen && "chosen"].filter(Boolean).join(" ");
     const cells = row.children;
     cells[0].textContent = differs ? `\u2260 ${token + 1}` : token + 1;  // people count from 1
     cells[1].textContent = begins ? choice.chunkTimes[chunk].toFixed(2) : "";
@@ -113,11 +113,12 @@ class Rows {
   }
 
   fillSide(side, token, state, gives) {
-    const name = token >= side.ignoredFrom ? "after the end" : side.state(token);
+    const reason = this.choice.discardedFor(token);
+    const name = reason ? "discarded" : token >= side.ignoredFrom ? "after the end" : side.state(token);
     state.textContent = name;
     state.classList.remove(...Object.keys(FAMILY_NAMES));
     state.classList.add(familyOf(name));
-    gives.replaceChildren();
+    gives.replaceChildren(...(reason ? [element("span", "alarm", `${reason} `)] : []));
     for (const [kind, call, text] of side.parts("deltas", token)) putDelta(gives, kind, call, text);
     if (side.stop(token) === STOP_MATCHED) gives.append(element("span", "alarm", "stop string "));
     for (const [why, length, text] of side.parts("held", token)) {

@@ -17,7 +17,7 @@ from backedge.cli.inspect.summary import Chosen, summarize
 from backedge.parsers.base import ParserNames
 from backedge.postprocess import Chunk
 from backedge.postprocess.messages import ChoiceDelta, Delta
-from backedge.recording.recording import Recording
+from backedge.recording.recording import DiscardedCall, Recording
 
 from tests.cli.browser import Browser, browse
 from tests.cli.inspect.inspecting import OTHER, inspect_it
@@ -86,6 +86,23 @@ def test_cuts_of_chunks_are_marked(show) -> None:
     browser = show(record_transcript("reasoning_call", 3))
     cut = browser.js("[...document.querySelectorAll('.row.cut')].map(row => row.token)")
     assert sorted(cut)[:4] == [0, 3, 6, 9]
+
+
+def test_discarded_tokens_are_struck_out(show) -> None:
+    recording = record_transcript("reasoning_call", 3)
+    call = DiscardedCall("slip", 2, recording.chunks[2:3])
+    browser = show(msgspec.structs.replace(recording, discarded=[call]))
+    struck = browser.js(
+        "[...document.querySelectorAll('.row')].filter(row => getComputedStyle("
+        "row.children[3]).textDecorationLine === 'line-through').map(row => row.token)"
+    )
+    assert sorted(struck) == [6, 7, 8]
+    assert rows(browser)[6][4:6] == ["discarded", "slip "]
+    assert rows(browser)[9][4] != "discarded"
+    browser.js("PAGE.goTo(7)")
+    assert "slip: the call was generated again" in browser.js(
+        "document.getElementById('details').innerText"
+    )
 
 
 def test_details_explain_what_is_held_back(show) -> None:

@@ -38,6 +38,9 @@ PARAMS = [
     ({"nvext": {"extra_fields": ["completion_token_ids"]}}, "return_token_ids", True),
     ({"nvext": {"extra_fields": None}}, "return_token_ids", False),
     ({"stop": "a", "n": 2}, "stop", ["a"]),
+    ({"nvext": {"extra_fields": ["malformed_calls"]}}, "reports_calls", True),
+    ({"nvext": {"extra_fields": ["discarded_tokens"]}}, "reports_calls", True),
+    ({"nvext": {"extra_fields": ["prompt_logprobs"]}}, "reports_calls", False),
 ]
 
 

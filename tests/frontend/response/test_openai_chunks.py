@@ -5,7 +5,7 @@ import json
 import pytest
 from backedge.frontend.response.openai_chunks import OpenAIChunkWriter
 from backedge.postprocess import Chunk, PostprocessedChunk
-from backedge.postprocess.messages import ChoiceDelta, Delta, TokenLogprob, Usage
+from backedge.postprocess.messages import ChoiceDelta, Delta, MalformedCall, TokenLogprob, Usage
 
 from tests.support import params
 
@@ -99,3 +99,43 @@ def test_probabilities_of_the_prompt_are_where_dynamo_has_them(
     assert sent["data"].get("prompt_logprobs") == (found if root else None)
     nvext = sent["data"].get("nvext", {})
     assert nvext.get("prompt_logprobs") == (found if extension else None)
+
+
+CALL_FIELDS = ["malformed_calls", "discarded_tokens"]
+OPEN = {"index": 1, "reason": "extra_text"}
+
+
+def end(index, calls):
+    """The end of a choice, as a worker of this version sends it."""
+    found = [MalformedCall(*call) for call in calls]
+    return ChoiceDelta(index, finish_reason="stop", malformed_calls=found, discarded_tokens=9)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("calls", [[], [(1, "extra_text")]])
+@pytest.mark.parametrize("asked", [[], *([name] for name in CALL_FIELDS), CALL_FIELDS])
+def test_a_client_gets_what_it_asks_for_of_malformed_calls(stream, calls, asked):
+    writer = OpenAIChunkWriter(params(stream=stream), {}, [], asked)
+    (sent,) = writer.write(Chunk(token_ids=[7]), PostprocessedChunk(deltas=[end(0, calls)]))
+    told = {"malformed_calls": [OPEN] if calls else [], "discarded_tokens": 9}
+    assert sent["data"].get("nvext", {}) == {name: told[name] for name in asked}
+
+
+def test_an_older_worker_reports_no_malformed_calls():
+    writer = OpenAIChunkWriter(params(), {}, [], CALL_FIELDS)
+    older = ChoiceDelta(0, finish_reason="stop")
+    (sent,) = writer.write(Chunk(token_ids=[7]), PostprocessedChunk(deltas=[older]))
+    assert "nvext" not in sent["data"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_malformed_calls_of_several_choices_name_theirs(stream):
+    writer = OpenAIChunkWriter(params(n=2, stream=stream), {}, [], ["malformed_calls"])
+    told = []
+    for index in (1, 0):
+        chunk = Chunk(index=index, token_ids=[7], prompt_logprobs=[None])
+        post = PostprocessedChunk(deltas=[end(index, [(1, "extra_text")])])
+        told += [one["data"]["nvext"]["malformed_calls"] for one in writer.write(chunk, post)]
+    first, second = {**OPEN, "choice": 1}, {**OPEN, "choice": 0}
+    # Without a stream, Dynamo keeps the last list.
+    assert told == [[first], [second] if stream else [first, second]]
