@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..base.json_types import JsonObject
-from ..parsers.argument_grammar import exactly, in_turn
+from ..parsers.argument_grammar import exactly, fill, in_turn
 from ..parsers.base import ParserRequest
 from ..parsers.format import Format
+from ..parsers.json_rest import build_rest
 from ..parsers.schema import read_parameters
 from ..parsers.structural_tag import ANY_TEXT, build_tag, find_calls
 from .call_policy import ANY_OBJECT
@@ -37,6 +38,31 @@ def count_kept(format_: Format, discarded: Sequence[int], read: ReadTokens) -> t
     return 0, text[:at]
 
 
+def build_rest_grammar(
+    format_: Format, request: ParserRequest, name: str, arguments: str
+) -> JsonObject | None:
+    """Return Dynamo's `guided_decoding` for the rest of a call, and any output after it.
+
+    arguments: those that are written. None: no right call begins so, or its arguments are not JSON.
+    """
+    spelling = format_.spelling
+    schema = read_parameters(request.tools).get(name)
+    if spelling is None or spelling.parameters or schema is None:
+        return None
+    rest = build_rest(arguments, standardize(schema or ANY_OBJECT))
+    if rest is None:
+        return None
+    names = {"name": exactly(name)}
+    _, after = spelling.call.split("{arguments}")
+    end = in_turn([*fill(after, names), *fill(spelling.around[1])])
+    single = not request.parallel_tool_calls
+    return _as_tag(in_turn([rest, end] if single else [rest, end, ANY_TEXT]))
+
+
+def _as_tag(format_: JsonObject) -> JsonObject:
+    return {"structural_tag": {"type": "structural_tag", "format": format_}}
+
+
 def build_call_grammar(format_: Format, request: ParserRequest, lead: str) -> JsonObject | None:
     """Return Dynamo's `guided_decoding` for one or more calls, and any output after them.
 
@@ -50,4 +76,4 @@ def build_call_grammar(format_: Format, request: ParserRequest, lead: str) -> Js
         return None
     before = [exactly(lead)] if lead else []
     after = [] if single else [ANY_TEXT]
-    return {"structural_tag": {**tag, "format": in_turn([*before, tag["format"], *after])}}
+    return _as_tag(in_turn([*before, tag["format"], *after]))

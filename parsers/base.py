@@ -47,6 +47,7 @@ class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     history_tool_calls: number of calls in the conversation so far, which the ids of some
         formats continue.
     malformed_calls: the worker's setting. once: this request's are not generated again.
+    streams_arguments: a call leaves while it is written, although it may be generated again.
     """
 
     tools: list[JsonObject] = []
@@ -58,6 +59,7 @@ class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     history_tool_calls: int = 0
     malformed_calls: WorkerMalformedCalls = "open"
     once: bool = False
+    streams_arguments: bool = False
 
     @property
     def parses_tools(self) -> bool:

@@ -2,7 +2,8 @@
 
 With `--postprocess-malformed-calls regenerate` a malformed call is generated again. What has left
 cannot be taken back, so from the token in which a call's markup begins nothing leaves until the
-call is complete and right. The output before it stays, whatever follows.
+call is complete and right. The output before it stays, whatever follows. If arguments stream, they
+leave as they are written, and what has left is the beginning of any other attempt.
 
 A call is right if the parser noted no slip in it, its function is declared, its arguments are a
 JSON object with all required parameters, and for a tool with `strict: true` they match its schema.
@@ -17,7 +18,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ..base.json_types import NestingError, check_nesting
-from ..base.limits import MAX_DISCARDED_TOKENS, MAX_DOUBTED
+from ..base.limits import MAX_DISCARDED_TOKENS, MAX_DOUBTED, MAX_REST_CHARACTERS
 from ..parsers.arguments.declared_functions import DeclaredFunctions
 from ..parsers.base import ParserRequest, StreamParser
 from ..parsers.events import (
@@ -42,10 +43,17 @@ RegenerationOutcome = Literal["complete", "open"]
 
 
 class FaultyCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A call that is to be generated again. kept: the choice's tokens in front of it."""
+    """A call that is to be generated again.
+
+    kept: the choice's tokens that stay: those in front of the call, or in front of its fault if the
+        call has begun to leave. name, arguments: then, of its function, and those that have left;
+        empty if they are too long to be continued.
+    """
 
     fault: CallFault
     kept: int
+    name: str = ""
+    arguments: str = ""
 
 
 class _Annotation(NamedTuple):
@@ -72,18 +80,28 @@ class CallHold:
         }
         self._waiting: list[Event | _Annotation] = []
         self._call: ToolCallStarted | None = None
+        # The call that has begun to leave: its name, its arguments, and how many pieces have left.
+        self._left: tuple[str, list[str], int] | None = None
         self._arguments: list[str] = []
         self._slips = 0
         self._rejected = 0
         self._doubts = False  # a call that cannot be read may have been meant
         self._lets_pass = False  # the call is too long to be generated again
+        self._streams = request.streams_arguments
         self.kept = 0
         self.fault: CallFault | None = None
 
     @property
     def faulty(self) -> FaultyCall | None:
         """The call that is to be generated again, if there is one."""
-        return None if self.fault is None else FaultyCall(self.fault, self.kept)
+        if self.fault is None:
+            return None
+        if self._left is None:
+            return FaultyCall(self.fault, self.kept)
+        name, pieces, count = self._left
+        arguments = "".join(pieces[:count])
+        fits = len(arguments) <= MAX_REST_CHARACTERS
+        return FaultyCall(self.fault, self.kept, name, arguments if fits else "")
 
     @property
     def calls(self) -> int:
@@ -96,6 +114,8 @@ class CallHold:
         if isinstance(event, ToolCallStarted):
             self._check_call()
             self._call, self._arguments = event, []
+            if self._streams and event.name not in self._functions:
+                self._note("undeclared_function")
         elif isinstance(event, ToolCallArguments):
             self._arguments.append(event.text)
         elif isinstance(event, ToolCallMalformed):
@@ -127,6 +147,20 @@ class CallHold:
             self.kept = tokens
             self._pass_on()
             self._lets_pass = self._lets_pass and not outside
+            if outside:
+                self._left = None
+        elif self._call is not None and self._may_stream(parser):
+            self._left = self._call.name, self._arguments, len(self._arguments)
+            self.kept = tokens
+            self._pass_on()
+
+    def _may_stream(self, parser: StreamParser) -> bool:
+        """Whether the call may leave as far as it is written.
+
+        It ends with a brace, which waits until it is checked.
+        """
+        writes = self._streams and self.fault is None and not self._doubts and self._arguments
+        return bool(writes and not parser.held and self._arguments[-1].rstrip()[-1:] != "}")
 
     def end(self, tokens: int, parser: StreamParser, *, cut: bool) -> bool:
         """End the choice; return False if its last call is to be generated again.

@@ -10,6 +10,7 @@ from ..base.limits import PROCESS_MEMORY_MB
 from ..parsers.base import WorkerMalformedCalls
 
 OnError = Literal["degrade", "fail"]
+StreamCalls = Literal["whole", "arguments"]
 Latency = Literal["lowest", "balanced", "throughput"]
 
 
@@ -45,12 +46,14 @@ class PostprocessSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The flags that post-processing obeys, in the worker's event loop or in a process of the pool.
 
     on_error: whether a parser that raises fails its request. malformed_calls: for all requests.
+    stream_calls: how a call leaves that may be generated again; None: as a whole.
     deadline_s: limit for one step of a process of the pool, that is, one token.
     memory_mb: limit of the memory of each such process in MiB; 0 for no limit.
     """
 
     on_error: OnError = "degrade"
     malformed_calls: WorkerMalformedCalls = "open"
+    stream_calls: StreamCalls | None = None
     delays: MergeDelays = MERGE_DELAYS["balanced"]
     deadline_s: float = 2.0
     memory_mb: int = PROCESS_MEMORY_MB

@@ -289,9 +289,15 @@ class Worker(abc.ABC, Generic[HandlerT]):
     ) -> Regenerator | None:
         """Return what generates malformed calls again, if the flags ask for it.
 
-        Raises `SetupError` if there is no grammar for the model's calls.
+        Raises `SetupError` if there is no grammar for the model's calls, or flags contradict.
         """
-        if self.settings.postprocess.malformed_calls != "regenerate":
+        settings = self.settings.postprocess
+        if settings.malformed_calls != "regenerate":
+            if settings.stream_calls == "whole":
+                raise SetupError(
+                    "--postprocess-stream-calls whole goes with --postprocess-malformed-calls "
+                    "regenerate; without it calls leave as they are written. Drop one of the two."
+                )
             return None
         names = self.settings.names
         format_ = find_call_format(names, lambda: read_vocabulary(tokenizer).ids)
@@ -304,7 +310,8 @@ class Worker(abc.ABC, Generic[HandlerT]):
         def read(token_ids: Sequence[int]) -> str:
             return b"".join(map(detokenizers.token_bytes, token_ids)).decode("utf-8", "replace")
 
-        return Regenerator(format_, read, self.metrics.count_regenerated)
+        streams = settings.stream_calls == "arguments"
+        return Regenerator(format_, read, self.metrics.count_regenerated, streams)
 
     def _begin_regeneration(
         self, call: GenerateCall[HandlerT], token_ids: list[int]

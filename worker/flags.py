@@ -35,6 +35,7 @@ from ..postprocess.settings import (
     MergeDelays,
     OnError,
     PostprocessSettings,
+    StreamCalls,
 )
 from ..recording import flags as record_flags
 from ..recording.flags import RecordSettings
@@ -142,6 +143,12 @@ SHARED_FLAGS: tuple[Flag, ...] = (
         default="open",
         help="If delimiters alone cannot make the arguments of a call JSON: 'open' sends "
         "them as written, in a call that no client executes; 'repair' guesses.",
+    ),
+    flag(
+        "--postprocess-stream-calls",
+        choices=get_args(StreamCalls),
+        help="With --postprocess-malformed-calls regenerate: 'whole' (the default there) sends a "
+        "call once it is right, 'arguments' sends JSON arguments while they are written.",
     ),
     flag(
         "--postprocess-workers",
@@ -376,7 +383,7 @@ def read_settings(arguments: argparse.Namespace, engine: Engine) -> WorkerSettin
 
 # The settings that a flag --postprocess-NAME has as they are: the worker's, and post-processing's.
 PLAIN = ("parsers", "detokenizer", "workers")
-PLAIN_POSTPROCESS = ("on_error", "malformed_calls", "deadline_s", "memory_mb")
+PLAIN_POSTPROCESS = ("on_error", "malformed_calls", "stream_calls", "deadline_s", "memory_mb")
 
 
 def read_postprocessing(

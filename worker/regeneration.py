@@ -18,7 +18,12 @@ from ..base.errors import ProtocolError
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_CALL_ATTEMPTS, MAX_DISCARDED_TOKENS, MAX_REQUEST_ATTEMPTS
 from ..engines.dynamo.types import WorkerContext
-from ..guided.call_again import ReadTokens, build_call_grammar, count_kept
+from ..guided.call_again import (
+    ReadTokens,
+    build_call_grammar,
+    build_rest_grammar,
+    count_kept,
+)
 from ..guided.continuation import go_on_after
 from ..parsers.format import Format
 from ..postprocess.call_hold import CallFault, FaultyCall, RegenerationOutcome
@@ -46,11 +51,13 @@ class Regenerator(NamedTuple):
     """The parts that the attempts of all requests share.
 
     format: of the model's calls. read: returns the text of tokens. report: counts a malformed call.
+    streams: arguments leave while they are written, if they are JSON.
     """
 
     format: Format
     read: ReadTokens
     report: CountRegenerated
+    streams: bool = False
 
     def begin(
         self,
@@ -80,7 +87,7 @@ class Regeneration:
 
     sent: tokens that post-processing has given. unsent: what came after them.
     fault: of the call that is to be generated again, if there is one.
-    changed: is set after each step of post-processing.
+    changed: is set after each step of post-processing. streams: whether arguments stream.
     is_answered: whether the engine has taken the last request.
     """
 
@@ -105,6 +112,7 @@ class Regeneration:
         self._before: list[Chunk] = []  # what was unsent before the last attempt
         self._attempts_here = 0  # for the call after the last kept token
         self._kept = -1
+        self._is_within = False  # the last attempt goes on within a call that has begun to leave
         self._added = 0  # kept tokens that were not sent when the last attempt started
         self._discarded = 0
         self._discarded_here = 0
@@ -114,6 +122,8 @@ class Regeneration:
         self.unsent: list[Chunk] = []
         self.fault: CallFault | None = None
         self.changed = asyncio.Event()
+        spelling = shared.format.spelling
+        self.streams = shared.streams and spelling is not None and not spelling.parameters
         self.is_answered = True
 
     async def follow(self, outputs: AsyncIterator[JsonObject]) -> AsyncGenerator[JsonObject, None]:
@@ -153,7 +163,8 @@ class Regeneration:
     def note_sent(self, scheduled: ScheduledChunk) -> None:
         """Note what post-processing has given; its end tells how many tokens were discarded."""
         self.sent += scheduled.token_ids
-        if self._first_fault is not None and len(self.sent) > self._kept:
+        may_end = scheduled.finished or not self._is_within
+        if self._first_fault is not None and len(self.sent) > self._kept and may_end:
             self._count("complete")
         _, self.unsent = split(self.unsent, len(scheduled.token_ids))
         if scheduled.finished and self._params.reports_calls:
@@ -165,7 +176,9 @@ class Regeneration:
         self._first_fault = self._first_fault or fault
         waiting = faulty.kept - self._resumed - len(self.sent)
         unsent = self._unsent_tokens()
-        lead, text = count_kept(self._shared.format, unsent[waiting:], self._shared.read)
+        lead, text = 0, ""
+        if not faulty.name:
+            lead, text = count_kept(self._shared.format, unsent[waiting:], self._shared.read)
         stays = waiting + lead
         kept, discarded = len(self.sent) + stays, len(unsent) - stays
         if kept != self._kept:
@@ -177,12 +190,13 @@ class Regeneration:
             and self._has_room(kept)
         )
         if may:
-            self._grammar = build_call_grammar(self._shared.format, self._params.parser, text)
+            self._grammar = self._build_grammar(faulty, text, unsent[:waiting])
         if not may or self._grammar is None:
             self._count("open")
             return False
         self._attempts += 1
         self._attempts_here += 1
+        self._is_within = bool(faulty.name)
         self._discarded += discarded
         self._discarded_here += discarded
         self.fault, self._taken_back, self._last_fault = fault, discarded, fault
@@ -193,6 +207,23 @@ class Regeneration:
             for chunk in split(self.unsent, stays)[0]
         ]
         return True
+
+    def _build_grammar(
+        self, faulty: FaultyCall, text: str, waiting: Sequence[int]
+    ) -> JsonObject | None:
+        """Return the grammar of another attempt. text: in front of the call, of its first token.
+
+        waiting: tokens that stay and were not sent.
+        """
+        shared, request = self._shared, self._params.parser
+        if not faulty.name:
+            return build_call_grammar(shared.format, request, text)
+        resumed = self._token_ids[self._params.prompt_length :]
+        output = shared.read([*resumed, *self.sent, *waiting])
+        # They may have been read from other text, such as JSON in a string.
+        if not faulty.arguments or not output.endswith(faulty.arguments):
+            return None
+        return build_rest_grammar(shared.format, request, faulty.name, faulty.arguments)
 
     def start(self) -> Attempt:
         """Start the attempt that was planned."""

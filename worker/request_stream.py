@@ -58,12 +58,13 @@ def read_params(request: JsonObject) -> PostprocessParams | None:
 
 
 def treat_malformed(
-    params: PostprocessParams, malformed_calls: WorkerMalformedCalls
+    params: PostprocessParams, malformed_calls: WorkerMalformedCalls, *, streams: bool = False
 ) -> PostprocessParams:
-    """Return `params` with what becomes of malformed calls."""
-    if params.parser.malformed_calls == malformed_calls:
+    """Return `params` with what becomes of malformed calls. streams: arguments leave at once."""
+    if params.parser.malformed_calls == malformed_calls and not streams:
         return params
-    return replace(params, parser=replace(params.parser, malformed_calls=malformed_calls))
+    parser = replace(params.parser, malformed_calls=malformed_calls, streams_arguments=streams)
+    return replace(params, parser=parser)
 
 
 class WorkerPostprocessor:
@@ -118,7 +119,7 @@ class WorkerPostprocessor:
         if self._recorder is not None:
             recorder = self._recorder.start(params, token_ids, context)
         if again is not None:
-            params = treat_malformed(params, malformed_calls)
+            params = treat_malformed(params, malformed_calls, streams=again.streams)
         pump = RequestPump(self, params, token_ids, engine, recorder, again)
         return pump.pull(outputs) if sender is None else pump.push(outputs, sender)
 

@@ -47,6 +47,7 @@ class Model:
     counts: Counter[tuple[CallFault, RegenerationOutcome]] = field(default_factory=Counter)
     discarded: int = 0
     recorder: Recorder | None = None
+    streams: bool = False
 
     def start(self, request: JsonObject, _: str) -> Attempt:
         # The request before has ended.
@@ -67,7 +68,7 @@ class Model:
         asked = params(prompt_length=len(PROMPT), parser=declare(), **fields)
         format_ = find_call_format(NAMES)
         assert format_ is not None
-        shared = Regenerator(format_, read, self.count)
+        shared = Regenerator(format_, read, self.count, self.streams)
         again = shared.begin(asked, request, PROMPT, self.start)
         self.engines.append(engine := Engine(self.first))
         loop = asyncio.get_running_loop()
