@@ -1,8 +1,8 @@
-"""What `--postprocess-malformed-calls regenerate` costs, and what a call that it writes again does.
+"""The price of `--postprocess-malformed-calls regenerate`, and of a call that it writes again.
 
     python -m benchmarks.malformed_calls [--json] [--rounds 6]
 
-Three workers with a real vLLM and the example model, behind one frontend. Answers with five tools
+Three workers with a real vLLM and the example model, and one frontend. Answers with five tools
 and no slip: tokens per second under Dynamo's default grammar, without one, and with `regenerate`;
 the ratios are medians of paired rounds. Then a call with a slip after a long prompt: the time until
 a client has the right one, once the worker writes it again, and once the client sends the request

@@ -143,7 +143,7 @@ class _Split(NamedTuple):
 
 
 class SchemaGrammar:
-    """What the grammars of one schema's values share.
+    """The common part of the grammars of one schema's values.
 
     root: the schema. spend: counts bytes of the grammar.
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -183,23 +183,30 @@ class _Rest(SchemaGrammar):
 
     def _key(self, seen: Sequence[str], tail: str, schema: JsonObject) -> JsonObject:
         """Return the rest of an object whose last key is not complete."""
-        found = []
-        for key, value in (schema.get("properties") or {}).items():
-            for written in () if key in seen else _spell(key):
-                if written.startswith(tail):
-                    member = [exactly(written[len(tail) :]), _mark(":"), _pattern(_SPACE)]
-                    rest = self._members(schema, [*seen, key])
-                    found.append(in_turn([*member, self._write(value), *rest]))
-        others = self._others(schema)
-        if others is not False and _PLAIN_KEY.fullmatch(tail):
-            known = {key for key in schema.get("properties") or {} if _spells(key, tail)}
-            left = {key[len(tail) - 1 :] for key in known} - {""}
-            key = _pattern(differ(left if known else set()) + '"')
-            member = [key, _mark(":"), _pattern(_SPACE), self._write(others)]
-            found.append(in_turn([*member, *self._members(schema, seen)]))
+        found = [*self._declared_keys(seen, tail, schema), *self._other_keys(seen, tail, schema)]
         if not found:
             raise Inexpressible("no key begins so")
         return either(found)
+
+    def _declared_keys(
+        self, seen: Sequence[str], tail: str, schema: JsonObject
+    ) -> Iterator[JsonObject]:
+        for key, value in (schema.get("properties") or {}).items():
+            for written in () if key in seen else _spell(key):
+                if written.startswith(tail):
+                    member = self._write_member(exactly(written[len(tail) :]), value)
+                    yield in_turn([member, *self._members(schema, [*seen, key])])
+
+    def _other_keys(
+        self, seen: Sequence[str], tail: str, schema: JsonObject
+    ) -> Iterator[JsonObject]:
+        others = self._others(schema)
+        if others is False or _PLAIN_KEY.fullmatch(tail) is None:
+            return
+        known = [key for key in schema.get("properties") or {} if _spell(key)[0].startswith(tail)]
+        left = {key[len(tail) - 1 :] for key in known} - {""}
+        key = _pattern(differ(left if known else set()) + '"')
+        yield in_turn([self._write_member(key, others), *self._members(schema, seen)])
 
     def _others(self, schema: JsonObject) -> object:
         """Return the schema of members that are not declared; False for none."""
@@ -300,24 +307,16 @@ class _Rest(SchemaGrammar):
     def _scalar(self, schema: JsonObject, tail: str) -> JsonObject:
         literals = [schema["const"]] if "const" in schema else schema.get("enum")
         if literals:
-            spelled = (written for literal in literals for written in _spell(literal))
-            found = [exactly(w[len(tail) :]) for w in dict.fromkeys(spelled) if w.startswith(tail)]
-            if not found:
-                raise Inexpressible("no value begins so")
-            return either(found)
+            written = dict.fromkeys(text for literal in literals for text in _spell(literal))
+            return _finish(tail, written)
         kinds = self._schema.compile(schema).kinds
         if tail[0] == '"':
             if "string" not in kinds:
                 raise Inexpressible("a string")
             return _rest_of_string(schema, tail)
-        found = [
-            exactly(word[len(tail) :])
-            for word, kind in _WORDS.items()
-            if kind in kinds and word.startswith(tail)
-        ]
-        if not found:
-            found = [self._rest_of_number(schema, tail, kinds)]
-        return either(found)
+        if tail[0].isalpha():
+            return _finish(tail, [word for word, kind in _WORDS.items() if kind in kinds])
+        return self._rest_of_number(schema, tail, kinds)
 
     def _rest_of_number(self, schema: JsonObject, tail: str, kinds: frozenset[str]) -> JsonObject:
         if any(word in schema for word in _NUMBER_LIMITS):
@@ -346,6 +345,14 @@ def _merge(outer: JsonObject, inner: JsonObject) -> JsonObject:
     return merged
 
 
+def _finish(tail: str, texts: Iterable[str]) -> JsonObject:
+    """Return the grammar of the rests of those texts that begin with `tail`."""
+    found = [exactly(text[len(tail) :]) for text in texts if text.startswith(tail)]
+    if not found:
+        raise Inexpressible("no value begins so")
+    return either(found)
+
+
 def _rest_of_string(schema: JsonObject, tail: str) -> JsonObject:
     """Return the grammar of the rest of a string. tail: from its quote on."""
     if "pattern" in schema or "format" in schema:
@@ -370,10 +377,6 @@ def _spell(value: object) -> list[str]:
     """Return the ways to write a value as JSON, without white space; the first has no escapes."""
     ways = (json.dumps(value, ensure_ascii=False), json.dumps(value))
     return list(dict.fromkeys(ways))
-
-
-def _spells(key: str, tail: str) -> bool:
-    return any(written.startswith(tail) for written in _spell(key))
 
 
 def _pattern(pattern: str) -> JsonObject:

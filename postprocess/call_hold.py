@@ -144,15 +144,16 @@ class CallHold:
         if self.fault is None and waits and tokens - self.kept > MAX_DISCARDED_TOKENS:
             self._lets_pass = True
         if self._lets_pass or (not waits and self.fault is None):
-            self.kept = tokens
-            self._pass_on()
-            self._lets_pass = self._lets_pass and not outside
+            self._let_leave(tokens)
             if outside:
-                self._left = None
+                self._lets_pass, self._left = False, None
         elif self._call is not None and self._may_stream(parser):
             self._left = self._call.name, self._arguments, len(self._arguments)
-            self.kept = tokens
-            self._pass_on()
+            self._let_leave(tokens)
+
+    def _let_leave(self, tokens: int) -> None:
+        self.kept = tokens
+        self._pass_on()
 
     def _may_stream(self, parser: StreamParser) -> bool:
         """Whether the call may leave as far as it is written.

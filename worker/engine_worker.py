@@ -295,7 +295,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
         if settings.malformed_calls != "regenerate":
             if settings.stream_calls == "whole":
                 raise SetupError(
-                    "--postprocess-stream-calls whole goes with --postprocess-malformed-calls "
+                    "--postprocess-stream-calls whole needs --postprocess-malformed-calls "
                     "regenerate; without it calls leave as they are written. Drop one of the two."
                 )
             return None

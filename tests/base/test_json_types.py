@@ -91,6 +91,8 @@ OTHER_BOUNDS = {
     "parsers/arguments/json_in_string.py": "a string",
     "parsers/arguments/typed_json.py": "a string",
     "parsers/detection.py": "what our parsers give of our own probe",
+    "parsers/json_rest.py": "parts of a text whose depth was read",
+    "parsers/partial_json.py": "a key",
     "templates/auto_parsers.py": "tokenizer files; tokenizers takes 128 levels, and they are large",
     "testing/transcripts.py": "transcripts of this package",
     "tokenization/cut_points.py": "what tokenizers writes of a file, whose bound is its own",
