@@ -26,7 +26,8 @@ ELSEWHERE: dict[str, str] = {
         frontend/parser_selection:check_names""",
     "what is installed, once": "frontend/model_builder:load_builder",
     "the model's format, once": """guided/call_policy:_lead_to guided/call_policy:_stop_reasoning
-        guided/call_policy:read_reasoning_tags frontend/response/inert_content:_spell_markers""",
+        guided/call_policy:read_reasoning_tags frontend/response/inert_content:_spell_markers
+        postprocess/call_markup:_find_openings""",
     "requests or prompts that wait": """frontend/prompt_queue:_evict_abandoned
         frontend/loop_thread:_run_forever frontend/teardown:_poll
         frontend/teardown:find_closing""",
