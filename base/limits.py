@@ -176,6 +176,8 @@ MAX_REST_CHARACTERS = 65_536
 """characters: JSON with which another worker goes on under a grammar | the answer fails"""
 MAX_REST_DEPTH = 32
 """levels: open containers of such JSON | the answer fails"""
+MAX_REST_PARTS = 512
+"""alternatives: of a schema, at all levels, that are followed there | the others are left out"""
 MAX_REST_MEMBERS = 32
 """properties: that may be the next one of such JSON | the answer fails"""
 MAX_STOPS = 1_024

@@ -21,6 +21,7 @@ from ..base.limits import (
     MAX_GRAMMAR_SPACE,
     MAX_REST_CHARACTERS,
     MAX_REST_MEMBERS,
+    MAX_REST_PARTS,
 )
 from .argument_grammar import (
     MAX_DEPTH,
@@ -85,6 +86,7 @@ class _Rest(SchemaGrammar):
     def __init__(self, text: str, schema: JsonObject, partial: PartialJson) -> None:
         self._text = text
         self._left = MAX_GRAMMAR_BYTES
+        self._parts = MAX_REST_PARTS
         self._partial = partial
         super().__init__(schema, any_order=False, spend=self._count)
 
@@ -124,8 +126,9 @@ class _Rest(SchemaGrammar):
     def _alternative(self, depth: int, schema: JsonObject) -> JsonObject:
         """Return the rest by a schema without alternatives."""
         self._spend(MAX_GRAMMAR_SPACE)
-        if "allOf" in schema:
-            raise Inexpressible("allOf")
+        self._parts -= 1
+        if "allOf" in schema or self._parts < 0:
+            raise Inexpressible("allOf, or too many alternatives")
         containers, _, tail = self._partial
         if depth == len(containers):
             return self._scalar(schema, tail) if tail else self._write_json(schema)
@@ -141,6 +144,7 @@ class _Rest(SchemaGrammar):
     def _check(self, container: Open, schema: JsonObject) -> None:
         """Raise `Inexpressible` if the schema does not accept what is complete."""
         for at, (start, end) in enumerate(zip(container.starts, container.ends, strict=False)):
+            self._spend(end - start)
             part = self._find_part(container, at, schema)
             value = json.loads(self._text[start:end])
             if part is False or not accepts(self._schema.compile(part), value):

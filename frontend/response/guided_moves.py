@@ -8,6 +8,7 @@ nothing of it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from ...base.json_types import JsonObject
@@ -76,12 +77,12 @@ class GuidedMoves:
                 error = raised
             if self._reader.finished or context.is_stopped():
                 return
-            again = self._plan(error, first)
+            again = await self._plan(error, first)
             if again is None:
                 raise error
             request = again
 
-    def _plan(self, error: Exception, first: JsonObject) -> JsonObject | None:
+    async def _plan(self, error: Exception, first: JsonObject) -> JsonObject | None:
         """Return the request that another worker gets after `error`; None: it is lost."""
         shown = interpret_error(error)
         is_lost = isinstance(shown, WorkerError) and shown.retryable
@@ -89,7 +90,9 @@ class GuidedMoves:
             return None
         self._left -= 1
         token_ids = self._reader.token_ids[0]
-        request = self._go_on(first, token_ids) if token_ids else first
+        request: JsonObject | None = first
+        if token_ids:  # in a thread, since all of them are read once more
+            request = await asyncio.to_thread(self._go_on, first, token_ids)
         if request is None:
             if self._reader.has_sent:
                 return None

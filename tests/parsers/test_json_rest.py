@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from backedge.base.limits import MAX_REST_PARTS
+from backedge.parsers import json_rest
 from backedge.parsers.json_rest import build_rest
 from backedge.parsers.schema import FunctionSchema
 from backedge.parsers.schema_validation import accepts as is_valid
@@ -124,3 +126,28 @@ def test_all_that_it_admits_is_valid(schema: dict[str, Any], value: Any) -> None
     for cut in range(0, len(text) + 1, 3):
         rest = Walker(build(text[:cut], schema)).walk(f"{cut}")
         assert is_valid(compiled, json.loads(text[:cut] + rest)), (text[:cut], rest)
+
+
+@pytest.mark.parametrize("depth", [3, 30])
+def test_alternatives_that_multiply_are_followed_so_far(
+    depth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed = 0
+    follow = json_rest._Rest._alternative
+
+    def count(rest: Any, *arguments: Any) -> Any:
+        nonlocal followed
+        followed += 1
+        return follow(rest, *arguments)
+
+    monkeypatch.setattr(json_rest._Rest, "_alternative", count)
+    levels = {
+        f"d{level}": {
+            "anyOf": [{"type": "object", "properties": {"a": {"$ref": f"#/$defs/d{level + 1}"}}}]
+            * 8
+        }
+        for level in range(depth)
+    }
+    schema = {"$ref": "#/$defs/d0", "$defs": {**levels, f"d{depth}": {"type": "string"}}}
+    assert build('{"a": ' * depth + '"y', schema)
+    assert followed < MAX_REST_PARTS + 8 * depth
