@@ -22,7 +22,7 @@ from tools.stack import (
     metric,
 )
 
-# The last is vLLM's gRPC server, known by Dynamo's interface alone. Its calls stream.
+# The last is vLLM's gRPC server, known by Dynamo's interface alone.
 ENGINES = ("vllm", "vllm-pool", "sglang", *(["sidecar"] if GRPC_SERVER.is_dir() else []))
 FLAGS = (*VLLM_PARSERS, "--postprocess-malformed-calls", "regenerate")
 PARAMETERS = {
@@ -49,8 +49,7 @@ def start_worker(stack: Stack, engine: str) -> Process:
         port, path = free_port(), f"{GRPC_SERVER}:{ROOT}"
         stack.grpc_vllm(port, "--reasoning-parser", "qwen3", *logits, PYTHONPATH=path)
         address = ("--engine", f"grpc://{LOOPBACK}:{port}", "--vllm-processing")
-        streams = ("--postprocess-stream-calls", "arguments")
-        return stack.sidecar(*address, *FLAGS, *streams, name=engine, DYN_NAMESPACE=engine)
+        return stack.sidecar(*address, *FLAGS, name=engine, DYN_NAMESPACE=engine)
     pool = ("--postprocess-workers", "1") if engine == "vllm-pool" else ()
     return stack.worker("--vllm-processing", *logits, *pool, *FLAGS, **names)  # type: ignore[arg-type]  # as above
 
