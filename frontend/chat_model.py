@@ -29,7 +29,7 @@ from ..postprocess.postprocessor import Postprocessor, log_failure
 from ..postprocess.stop_tokens import take_stop_tokens
 from ..recording.recorder import Recorder, draw
 from ..tokenization.model_files import read_vocabulary_size
-from .grammar_start import GrammarStart, read_grammar
+from .grammar_start import GrammarStart
 from .http_errors import REFUSALS, REFUSED_PROMPTS, as_http_errors, build_refusal
 from .parser_selection import read_worker_card
 from .request.chat_request import (
@@ -202,8 +202,8 @@ class ChatModel:
                 if self.recorder is not None:
                     prepared.params = msgspec.structs.replace(prepared.params, draw=draw())
                 prepared.preprocessed.setdefault("extra_args", {})[KEY] = encode(prepared.params)
-                prepared.grammar = read_grammar(prepared.preprocessed)
-                self.grammar_start.place(prepared.preprocessed, prepared.params)
+                start = self.grammar_start
+                prepared.grammar = start.place(prepared.preprocessed, prepared.params)
                 yield prepared
 
     @asynccontextmanager

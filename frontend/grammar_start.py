@@ -25,11 +25,6 @@ class _Guided(msgspec.Struct):
     require_reasoning: bool | None = None
 
 
-def read_grammar(preprocessed: JsonObject) -> JsonObject | None:
-    """Return the grammar of a request, in the form of Dynamo's `guided_decoding`."""
-    return msgspec.convert(preprocessed, _Guided).sampling_options.guided_decoding
-
-
 class GrammarStart(NamedTuple):
     """Lets the answers of one model reason before their grammar.
 
@@ -42,9 +37,10 @@ class GrammarStart(NamedTuple):
     is_plain: bool
     load_parsers: Callable[[], ParserFactory]
 
-    def place(self, preprocessed: JsonObject, params: PostprocessParams) -> None:
+    def place(self, preprocessed: JsonObject, params: PostprocessParams) -> JsonObject | None:
         """Begin a request's grammar with reasoning, or tell the engine that the answer reasons.
 
+        Return the grammar as it was, in the form of Dynamo's `guided_decoding`.
         A plain worker's engine is told: SGLang's grammars otherwise begin with the first token.
         Other engines, and workers that post-process, find out by themselves.
         Raises `RequestError` as `after_reasoning`.
@@ -54,13 +50,14 @@ class GrammarStart(NamedTuple):
         if grammar is None or (
             self.tags is None and (not self.is_plain or decoded.require_reasoning is True)
         ):
-            return
+            return grammar
         begins = self._reasons(params, preprocessed["token_ids"])
         if self.tags is None:
             preprocessed["require_reasoning"] = begins
         else:
             options: JsonObject = preprocessed["sampling_options"]
             options["guided_decoding"] = after_reasoning(grammar, self.tags, opened=begins)
+        return grammar
 
     def _reasons(self, params: PostprocessParams, token_ids: Sequence[int]) -> bool:
         return starts_in_reasoning(

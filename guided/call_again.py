@@ -11,7 +11,7 @@ from ..parsers.format import Format
 from ..parsers.json_rest import build_rest
 from ..parsers.schema import read_parameters
 from ..parsers.structural_tag import ANY_TEXT, build_tag, find_calls
-from .call_policy import ANY_OBJECT
+from .call_policy import ANY_OBJECT, as_guided_decoding
 from .client_schemas import standardize
 
 # A format's calls begin within that many tokens after the text in front of them.
@@ -56,11 +56,7 @@ def build_rest_grammar(
     _, after = spelling.call.split("{arguments}")
     end = in_turn([*fill(after, names), *fill(spelling.around[1])])
     single = not request.parallel_tool_calls
-    return _as_tag(in_turn([rest, end] if single else [rest, end, ANY_TEXT]))
-
-
-def _as_tag(format_: JsonObject) -> JsonObject:
-    return {"structural_tag": {"type": "structural_tag", "format": format_}}
+    return as_guided_decoding(in_turn([rest, end] if single else [rest, end, ANY_TEXT]))
 
 
 def build_call_grammar(format_: Format, request: ParserRequest, lead: str) -> JsonObject | None:
@@ -76,4 +72,4 @@ def build_call_grammar(format_: Format, request: ParserRequest, lead: str) -> Js
         return None
     before = [exactly(lead)] if lead else []
     after = [] if single else [ANY_TEXT]
-    return _as_tag(in_turn([*before, tag["format"], *after]))
+    return as_guided_decoding(in_turn([*before, tag["format"], *after]))

@@ -381,7 +381,7 @@ def after_reasoning(
     whole: JsonObject = {"type": "sequence", "elements": [before, answer]}
     if may_stop:
         whole = {"type": "or", "elements": [whole, *_stop_reasoning(begins, tags.ends)]}
-    return {"structural_tag": {"type": "structural_tag", "format": whole}}
+    return as_guided_decoding(whole)
 
 
 def _stop_reasoning(begins: Sequence[str], ends: Sequence[str]) -> list[JsonObject]:
@@ -391,6 +391,11 @@ def _stop_reasoning(begins: Sequence[str], ends: Sequence[str]) -> list[JsonObje
         {"type": "sequence", "elements": [exactly(begin), text]} if begin else text
         for begin in begins
     ]
+
+
+def as_guided_decoding(format_: JsonObject) -> JsonObject:
+    """Return Dynamo's `guided_decoding` for the `format` of a structural tag."""
+    return {"structural_tag": {"type": "structural_tag", "format": format_}}
 
 
 _KINDS = frozenset({"json", "regex", "grammar", "choice", "structural_tag"})

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from ...base.json_types import JsonObject
 from ...base.log import get_logger
 from ...engines.dynamo.types import AnnotatedItem, Context, RoutedEngine
-from ...guided.call_policy import leaves_text_free, read_schema
+from ...guided.call_policy import as_guided_decoding, leaves_text_free, read_schema
 from ...guided.continuation import go_on_after
 from ...parsers.json_rest import build_rest
 from ...postprocess.messages import Chunk, PostprocessParams
@@ -145,7 +145,7 @@ class GuidedMoves:
         if begin and set(end_of_reasoning or _JSON_BEGINNINGS) & {*_JSON_BEGINNINGS}:
             return None  # the token may hold the beginning of the JSON as well
         rest = build_rest(text, schema)
-        return rest and {"structural_tag": {"type": "structural_tag", "format": rest}}
+        return rest and as_guided_decoding(rest)
 
     def _decode(self, token_ids: Sequence[int]) -> str | None:
         """Return the text of tokens; None if it ends within a character."""
