@@ -62,6 +62,11 @@ def exactly(text: str) -> JsonObject:
     return {"type": "const_string", "value": text}
 
 
+def matching(pattern: str) -> JsonObject:
+    """Return the grammar of the texts that match a regular expression."""
+    return {"type": "regex", "pattern": pattern}
+
+
 def optional(content: JsonObject) -> JsonObject:
     """Return a grammar that also accepts nothing."""
     return {"type": "optional", "content": content}
@@ -238,7 +243,7 @@ class ParameterGrammar(SchemaGrammar):
 
     def _spell_others(self, keys: Iterable[str], depth: int) -> JsonObject:
         """Return the grammar of keys other than `keys`."""
-        return {"type": "regex", "pattern": differ({"", *keys})}
+        return matching(differ({"", *keys}))
 
     def _build_member(self, key: JsonObject, schema: object, depth: int) -> JsonObject:
         """Return the grammar of a member. key: of its name."""
@@ -302,7 +307,7 @@ class ParameterGrammar(SchemaGrammar):
         """Return the grammar of strings, which end before any of the exits."""
         pattern = schema.get("pattern") or STRING_FORMATS.get(str(schema.get("format")))
         if pattern:
-            return {"type": "regex", "pattern": pattern}
+            return matching(pattern)
         least = min(schema.get("minLength", 0), MAX_LENGTH)
         most = schema.get("maxLength")
         text: JsonObject = {"type": "any_text", "excludes": self._exits}
@@ -312,7 +317,7 @@ class ParameterGrammar(SchemaGrammar):
             return text
         firsts = {"\n", *(exit_[0] for exit_ in self._exits)}
         apart = "".join(map(escape, sorted(firsts)))
-        return in_turn([{"type": "regex", "pattern": f"[^{apart}]{{{least}}}"}, text])
+        return in_turn([matching(f"[^{apart}]{{{least}}}"), text])
 
 
 def _define_root(schema: JsonObject) -> JsonObject:

@@ -33,6 +33,7 @@ from .argument_grammar import (
     exactly,
     in_turn,
     list_branches,
+    matching,
     optional,
     repeat,
     star,
@@ -181,9 +182,9 @@ class _Rest(SchemaGrammar):
             raise Inexpressible("a key that the schema does not declare")
         last = depth == len(self._partial.containers) - 1
         if last and self._partial.due is Due.COLON:
-            return in_turn([_mark(":"), _pattern(_SPACE), self._write(value)])
+            return in_turn([_mark(":"), matching(_SPACE), self._write(value)])
         rest = self._value(depth + 1, value)
-        return in_turn([_pattern(_SPACE), rest]) if last and not self._partial.tail else rest
+        return in_turn([matching(_SPACE), rest]) if last and not self._partial.tail else rest
 
     def _key(self, seen: Sequence[str], tail: str, schema: JsonObject) -> JsonObject:
         """Return the rest of an object whose last key is not complete."""
@@ -209,7 +210,7 @@ class _Rest(SchemaGrammar):
             return
         known = [key for key in schema.get("properties") or {} if _spell(key)[0].startswith(tail)]
         left = {key[len(tail) - 1 :] for key in known} - {""}
-        key = _pattern(differ(left if known else set()) + '"')
+        key = matching(differ(left if known else set()) + '"')
         yield in_turn([self._write_member(key, others), *self._members(schema, seen)])
 
     def _others(self, schema: JsonObject) -> object:
@@ -229,7 +230,7 @@ class _Rest(SchemaGrammar):
         ]
 
     def _write_member(self, key: JsonObject, value: object) -> JsonObject:
-        return in_turn([key, _mark(":"), _pattern(_SPACE), self._write(value)])
+        return in_turn([key, _mark(":"), matching(_SPACE), self._write(value)])
 
     def _list_others(self, schema: JsonObject) -> list[JsonObject]:
         """Return the grammar of a member that is not declared, if there may be one."""
@@ -237,7 +238,7 @@ class _Rest(SchemaGrammar):
         if others is False:
             return []
         known = {"", *(schema.get("properties") or {})}
-        return [self._write_member(_pattern(f'"{differ(known)}"'), others)]
+        return [self._write_member(matching(f'"{differ(known)}"'), others)]
 
     def _members(self, schema: JsonObject, seen: Sequence[str]) -> list[JsonObject]:
         """Return the grammars of the members that follow others."""
@@ -258,12 +259,12 @@ class _Rest(SchemaGrammar):
         found = []
         for at, (member, needed) in enumerate(members):
             self._spend(sum(len(msgspec.json.encode(each)) for each in later[at:]))
-            found.append(in_turn([_pattern(_SPACE), member, *later[at + 1 :]]))
+            found.append(in_turn([matching(_SPACE), member, *later[at + 1 :]]))
             if needed:
                 break
         else:
             more = later[len(members) :]
-            found += [in_turn([_pattern(_SPACE), other, *more]) for other in others]
+            found += [in_turn([matching(_SPACE), other, *more]) for other in others]
             found += [exactly("")] if may_end else []
         if not found:
             raise Inexpressible("no member may follow")
@@ -279,7 +280,7 @@ class _Rest(SchemaGrammar):
         if not last or self._partial.tail:
             rest = self._value(depth + 1, self._item(container, done - 1, schema))
             return in_turn([rest, self._items(schema, done)])
-        first = in_turn([_pattern(_SPACE), self._write(self._item(container, done, schema))])
+        first = in_turn([matching(_SPACE), self._write(self._item(container, done, schema))])
         rest = in_turn([first, self._items(schema, done + 1)])
         may_end = due is Due.FIRST_ITEM and not schema.get("minItems")
         return optional(rest) if may_end else rest
@@ -332,7 +333,7 @@ class _Rest(SchemaGrammar):
         rests = _NUMBER_RESTS if "number" in kinds else _INTEGER_RESTS
         for beginning, rest in rests if {"number", "integer"} & kinds else ():
             if re.fullmatch(beginning, tail):
-                return _pattern(rest) if rest else exactly("")
+                return matching(rest) if rest else exactly("")
         raise Inexpressible("no number begins so")
 
 
@@ -374,7 +375,7 @@ def _rest_of_string(schema: JsonObject, tail: str) -> JsonObject:
     escape = ""
     if opened:
         escape = _ESCAPED if len(opened) == 1 else f"{_HEX}{{{6 - len(opened)}}}"
-    return _pattern(f'{escape}{_CHARACTER}{{{max(0, least)},{more}}}"')
+    return matching(f'{escape}{_CHARACTER}{{{max(0, least)},{more}}}"')
 
 
 def _spell(value: object) -> list[str]:
@@ -383,14 +384,10 @@ def _spell(value: object) -> list[str]:
     return list(dict.fromkeys(ways))
 
 
-def _pattern(pattern: str) -> JsonObject:
-    return {"type": "regex", "pattern": pattern}
-
-
 def _mark(mark: str) -> JsonObject:
     """Return the grammar of a mark with white space before it."""
-    return in_turn([_pattern(_SPACE), exactly(mark)])
+    return in_turn([matching(_SPACE), exactly(mark)])
 
 
 def _follow(value: JsonObject) -> JsonObject:
-    return in_turn([_mark(","), _pattern(_SPACE), value])
+    return in_turn([_mark(","), matching(_SPACE), value])

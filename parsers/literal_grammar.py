@@ -30,6 +30,7 @@ from .argument_grammar import (
     in_turn,
     list_branches,
     list_kinds,
+    matching,
     optional,
     repeat,
     star,
@@ -99,7 +100,7 @@ class LiteralGrammar(ParameterGrammar):
 
     @override
     def _spell_others(self, keys: Iterable[str], depth: int) -> JsonObject:
-        key: JsonObject = {"type": "regex", "pattern": differ({"", *keys}, _LETTERS)}
+        key = matching(differ({"", *keys}, _LETTERS))
         bare = self._literals.mark or not depth
         return key if bare else in_turn([exactly("'"), key, exactly("'")])
 
@@ -252,8 +253,7 @@ class LiteralGrammar(ParameterGrammar):
             for quote in "'\""
         ]
         return either(
-            in_turn([exactly(quote), {"type": "regex", "pattern": text}, exactly(quote)])
-            for quote, text in texts
+            in_turn([exactly(quote), matching(text), exactly(quote)]) for quote, text in texts
         )
 
 

@@ -21,6 +21,7 @@ from .argument_grammar import (
     fill,
     in_turn,
     json_value,
+    matching,
     optional,
     split_lines,
     star,
@@ -42,9 +43,9 @@ _PLAIN_NAME = re.compile(r"[\w.:/-]+")
 _PYTHON_NAME = re.compile(r"[^\W\d][\w.-]*")
 _HOLE = re.compile(r"\{(?:name|arguments|index)\}")
 ANY_TEXT: JsonObject = {"type": "any_text"}
-_NUMBER: JsonObject = {"type": "regex", "pattern": r"\d+"}
+_NUMBER = matching(r"\d+")
 # Line breaks before calls that follow no content.
-_GAP: JsonObject = {"type": "regex", "pattern": r"\n{0,3}"}
+_GAP = matching(r"\n{0,3}")
 _SPACE = r" \n\r\t"
 
 
@@ -157,7 +158,7 @@ class _Calls:
             text = in_turn([{**ANY_TEXT, "excludes": [marker]}, calls])
         first, *_ = _HOLE.split(spelling.around[0] + spelling.call)
         left, kept = _other_beginnings(first + name for name, _ in self._tools)
-        return either([self._section(), _pattern(kept), in_turn([_pattern(left), text])])
+        return either([self._section(), matching(kept), in_turn([matching(left), text])])
 
     def _triggered(self, opening: str) -> JsonObject:
         """Return the grammar of text with calls. opening: the text with which they begin."""
@@ -257,10 +258,6 @@ def _list_ends(written: str) -> list[str]:
     """Return the ways to write a text whose line breaks are optional."""
     pieces = [("", piece) if piece[:1] == "\n" else (piece,) for piece in split_lines(written)]
     return ["".join(chosen) for chosen in itertools.product(*pieces)]
-
-
-def _pattern(expression: str) -> JsonObject:
-    return {"type": "regex", "pattern": expression}
 
 
 def _other_beginnings(beginnings: Iterable[str]) -> tuple[str, str]:
