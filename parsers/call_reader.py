@@ -73,26 +73,25 @@ class CallReader:
         self._table, self._format = table, table.grammar
         self.outside = frozenset({State.IGNORED} & {table.initial_state})
 
-    def enter(self, state: State) -> None:
-        """Get ready for the text of `state`."""
+    def enter(self, state: State) -> Callable[[str], bool | None] | None:
+        """Get ready for the text of `state`.
+
+        Return what takes a text without markers, or returns False; None in states that need more.
+        """
         self.collected = ""
         self.value = self.grammar = None
         calls = self._calls
         if state in GRAMMAR_STATES:
             self.grammar = build_grammar(state, self._format, calls)
-        elif state in VALUE_STATES:
-            breaks = self._table.call_spelling.most_breaks
-            self.value = begin_value(calls, self._format, state, self._key, breaks)
-            if self._lacks_quote:
-                calls.malformed("invalid_key")
-            self._key, self._lacks_quote = "", False
-
-    @property
-    def take_run(self) -> Callable[[str], bool | None] | None:
-        """Takes a text without markers; False if it did not. None in states that need more."""
-        if self.grammar is not None:
             return self.grammar.take_run
-        return None if self.value is None else self.value.feed
+        if state not in VALUE_STATES:
+            return None
+        breaks = self._table.call_spelling.most_breaks
+        self.value = begin_value(calls, self._format, state, self._key, breaks)
+        if self._lacks_quote:
+            calls.malformed("invalid_key")
+        self._key, self._lacks_quote = "", False
+        return self.value.feed
 
     def needs_quote(self, state: State, marker: str, target: State | Jump) -> bool:
         """Whether a marker in a key that a quote has opened is no end of it: it has another one."""
@@ -219,21 +218,18 @@ class CallReader:
 
     def _note_slip(self, state: State, target: State | Jump, marker: str) -> None:
         """Note a doubled mark between parameters, or a call without an end of its own."""
-        if self._ends_for_call(state, target, marker):
+        spelling, is_last = self._table.call_spelling, state is State.PARAMETERS
+        # The end of the output, or a marker, comes in place of the call's own end.
+        if (
+            not marker
+            or marker in self._table.call_starts
+            or target is State.NAME
+            or (is_last and target in CALL_ENDS and spelling.is_foreign_end(marker))
+        ):
             self._calls.ledger.note(Slip.CALL_END)
-        is_last = state is State.PARAMETERS and self._table.call_spelling.has_end
-        self._lacks_end = is_last and target in _ALL_ENDS
+        self._lacks_end = is_last and spelling.has_end and target in _ALL_ENDS
         if state is target and state in _MEMBERS and not self._is_half_tag(marker):
             self._calls.ledger.note(Slip.MARK)
-
-    def _ends_for_call(self, state: State, target: State | Jump, marker: str) -> bool:
-        """Whether a marker comes in place of the call's own end."""
-        # So does the end of the output.
-        if not marker or marker in self._table.call_starts or target is State.NAME:
-            return True
-        own_end = self._table.call_spelling.own_end
-        is_end = state is State.PARAMETERS and target in CALL_ENDS and bool(own_end)
-        return is_end and not own_end.startswith(marker)
 
     def _is_half_tag(self, marker: str) -> bool:
         """Whether a marker is the first half of a parameter's tag, and not doubled."""

@@ -23,6 +23,10 @@ class CallSpelling(NamedTuple):
     value_breaks: int = 0
     call_breaks: int = 0
 
+    def is_foreign_end(self, marker: str) -> bool:
+        """Whether a marker after the parameters is not the beginning of their own end."""
+        return bool(self.own_end) and not self.own_end.startswith(marker)
+
     @property
     def most_breaks(self) -> int:
         """The line breaks in front of a call's end, where the last value has no end."""

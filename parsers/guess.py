@@ -57,7 +57,7 @@ class Guess:
     def add(self, text: str) -> None:
         """Collect text."""
         self.pieces.append(text)
-        if not text.isspace():
+        if self.last and not text.isspace():
             self.last = ""
 
     # Calls.

@@ -51,6 +51,8 @@ from .marker_in_string import Piece, UndecidedMarker
 from .scanner import Scanner
 from .unended_value import UnendedValue
 
+_NO_MARKERS: Mapping[str, Target] = {}
+
 
 class Reader(Protocol):
     """Moves from state to state by the markers and the text that a lexer finds."""
@@ -84,6 +86,7 @@ class Lexer:
     search: finds a marker of the state in a piece of its text, or the beginning of one; None if it
         has no such markers, or a grammar.
     grammar: reads the text of the state in place of a search; None for states without.
+    markers: of the state, each with its target.
     held: text that may be the beginning of a marker, or that the grammar waits with.
     final: nothing follows the text that is being read.
     undecided: a marker token in an open string, or ends of a call in a value.
@@ -96,6 +99,7 @@ class Lexer:
         self._table = table
         self._reader = reader
         self._state: State
+        self.markers: Mapping[str, Target]
         self._again = ""
         self._scanner: Scanner | None = None
         self.search: Callable[[str], object] | None = None
@@ -114,6 +118,7 @@ class Lexer:
     def look_for(self, state: State, grammar: IncrementalGrammar | None = None) -> None:
         """Look for the markers of `state` from now on, whose text `grammar` reads, if any."""
         self._state = state
+        self.markers = self._table.markers.get(state, _NO_MARKERS)
         self._scanner = self._table.scanners.get(state) if grammar is None else None
         self.search = None if self._scanner is None else self._scanner.running.search
         self.grammar = grammar
@@ -126,11 +131,6 @@ class Lexer:
     def find_no_markers(self) -> None:
         """Pass all text on as text, until the next state."""
         self._scanner = self.search = None
-
-    @property
-    def markers(self) -> Mapping[str, Target]:
-        """The markers of the present state."""
-        return self._table.markers.get(self._state, {})
 
     @property
     def held_text(self) -> list[HeldText]:

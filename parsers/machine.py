@@ -329,7 +329,8 @@ class LinearParser(StreamParser, Reader):
             shown.drop_header(marker[: len(marker) - reused])
         if entered is None or not call.completes_frame(entered, opens=opens):
             return len(marker) if self._reject(marker=marker) else reused
-        self._use(self._table.forms.get(marker, self._table))
+        if (form := self._table.forms.get(marker)) is not None:
+            self._use(form)
         self.enter(entered)
         shown.note_marker(marker)
         call.note_marker(marker)
@@ -340,7 +341,8 @@ class LinearParser(StreamParser, Reader):
         state, shown = self._state, self._shown
         is_spelled = marker in self._table.spelled
         if state not in TEXT_STATES:
-            self._call.demand_declared(self._call.declared_only or (is_spelled and shown.has_words))
+            if is_spelled and shown.has_words:
+                self._call.demand_declared()
             self._keep_inner_marker(target, own, is_spelled=is_spelled)
         elif target not in TEXT_STATES:
             self._call.demand_declared(is_spelled)
@@ -355,8 +357,8 @@ class LinearParser(StreamParser, Reader):
     def _keep_inner_marker(self, target: State | Jump, own: str, *, is_spelled: bool) -> None:
         """Note a marker that does not follow text. is_spelled: no token is in it."""
         shown, ends = self._shown, target in CALL_ENDS
-        begins = self._state is State.TOOL_SECTION and target in CALL_HEADS - self._call.outside
-        if self._table.has_several and begins:
+        in_section = self._state is State.TOOL_SECTION and self._table.has_several
+        if in_section and target in CALL_HEADS - self._call.outside:
             shown.begin_call(own)
         elif is_spelled or not ends or not shown.has_words:
             shown.keep_marker(own, may_open=is_spelled and not ends)
@@ -396,8 +398,8 @@ class LinearParser(StreamParser, Reader):
             shown.enter_text(state)
         else:
             shown.enter_markup()
-        call.enter(state)
-        self._take_run = self._collect_all if state in COLLECTED_STATES else call.take_run
+        take_run = call.enter(state)
+        self._take_run = self._collect_all if state in COLLECTED_STATES else take_run
         self._lexer.look_for(state, call.grammar)
 
     def _reject(self, unkept: str = "", marker: str = "") -> bool:

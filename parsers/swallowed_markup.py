@@ -19,7 +19,7 @@ from .format import (
     States,
     find_markers,
 )
-from .schema import FunctionSchema
+from .schema import FunctionSchema, ValueSchema
 
 # Stands for a marker that is only spelled; no marker has it.
 _HIDDEN = "\ufffc"
@@ -80,7 +80,7 @@ class SwallowedMarkup:
         next_call = _between_calls(ends, sections, heads, starts) + _name_before(all_keys)
         # Without one of these a value, which may be long, needs no search.
         tags = {*first, *self._ends, *self._last, *starts, *all_keys, *sections, format_.tag_prefix}
-        self._tags = re.compile("|".join(map(_whole, sorted(_tags(tags), reverse=True))) or "(?!)")
+        self._any_sign = _compile_signs(tags, parts)
         self._signs = re.compile(rf"\A\s*(?:{_any(first)})|{next_call}", re.DOTALL)
 
     def is_in(
@@ -106,24 +106,21 @@ class SwallowedMarkup:
             if isinstance(value, str)
         }
         return any(
-            self._broken_end.search(text) is not None
-            or (self._tags.search(text) is not None and self._is_in_text(text, names, ends))
-            or self._is_slipped(
-                text, names, ledger, takes_string="string" in schema.member(key).kinds
-            )
+            (self._any_sign.search(text) is not None and self._is_in_text(text, names, ends))
+            or (ledger.slips and self._is_slipped(text, names, ledger.slips, schema.member(key)))
             for key, text in texts.items()
         )
 
     def _is_slipped(
-        self, text: str, names: Collection[str], ledger: Ledger, *, takes_string: bool
+        self, text: str, names: Collection[str], slips: Collection[Slip], schema: ValueSchema
     ) -> bool:
         """Whether a slip of the call makes a part of its markup of a value's text."""
-        slips = ledger.slips
         return (
             (Slip.VALUE_END in slips and self._end_word.search(text) is not None)
             or (Slip.QUOTE in slips and not set(_CALL.findall(text)).isdisjoint(names))
             or (
-                not (takes_string or slips.isdisjoint({Slip.MARK, Slip.VALUE_END}))
+                "string" not in schema.kinds
+                and (Slip.MARK in slips or Slip.VALUE_END in slips)
                 and _MARK.search(text) is not None
             )
         )
@@ -137,7 +134,8 @@ class SwallowedMarkup:
         word = text.strip()
         ends_in_markup = word.endswith(last) and word not in last
         return (
-            self._signs.search(text) is not None
+            self._broken_end.search(text) is not None
+            or self._signs.search(text) is not None
             or (ends_in_markup and not any(start in text[:-1] for start in self._starts))
             or self._has_key(text, names)
         )
@@ -170,6 +168,12 @@ def _tags(markers: Iterable[str]) -> set[str]:
 def _whole(tag: str) -> str:
     """Return a pattern for a tag; a word goes on after its last letter."""
     return re.escape(tag) + (r"(?!\w)" if tag[-1].isalnum() else "")
+
+
+def _compile_signs(tags: Iterable[str], parts: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern that finds any of the tags, and of the parts of ends."""
+    words = sorted({tag.strip() for tag in _tags(tags)}, reverse=True)
+    return re.compile("|".join([*map(_whole, words), *map(re.escape, sorted(parts))]) or "(?!)")
 
 
 def _all_markers(markers: States, states: Iterable[State]) -> set[str]:
