@@ -29,7 +29,7 @@ def count_kept(format_: Format, discarded: Sequence[int], read: ReadTokens) -> t
     discarded: the tokens from the end of the text on. read: returns their text.
     """
     text = read(discarded[:MAX_LEAD_TOKENS])
-    at = max(0, find_calls(format_, text))
+    at = find_calls(format_, text)
     for count in range(MAX_LEAD_TOKENS if at else 0):
         if (start := read(discarded[:count])) == text[:at]:
             return count, ""

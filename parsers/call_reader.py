@@ -245,6 +245,11 @@ class CallReader:
         return self._named is not None
 
     @property
+    def names_declared(self) -> bool:
+        """Whether such a call names a declared function."""
+        return self._named is not None and self._named[0] in self._calls.functions
+
+    @property
     def has_key(self) -> bool:
         """Whether a parameter has been named whose value has not begun."""
         return bool(self._key)

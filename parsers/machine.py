@@ -137,6 +137,8 @@ class LinearParser(StreamParser, Reader):
         self._state: State
         self._plain_tokens = 0  # of reasoning, which the lexer has not counted
         self._rejected = 0
+        self._rejected_named = 0  # those that name a declared function
+        self._has_token = False  # one of the markers of the call that is being read is a token
         self._ends = False  # nothing follows, so what waits is at most half a marker
         self._take_run: Callable[[str], bool | None] | None
         if table.prefix:
@@ -187,7 +189,7 @@ class LinearParser(StreamParser, Reader):
     @property
     @override
     def slips(self) -> int:
-        return self._calls.slips
+        return self._calls.slips + self._rejected_named
 
     @property
     @override
@@ -340,6 +342,7 @@ class LinearParser(StreamParser, Reader):
         """Note that a marker is followed. own: the part that is not read again."""
         state, shown = self._state, self._shown
         is_spelled = marker in self._table.spelled
+        self._has_token = not is_spelled or (self._has_token and state not in TEXT_STATES)
         if state not in TEXT_STATES:
             if is_spelled and shown.has_words:
                 self._call.demand_declared()
@@ -411,6 +414,7 @@ class LinearParser(StreamParser, Reader):
         again = self._shown.reject_call(marker)
         self._lexer.give_back(unkept + (self._shown.reject() if again is None else again))
         self._rejected += not self._call.declared_only
+        self._rejected_named += self._has_token and self._call.names_declared
         self._call.forget()
         self.enter(self._shown.state if again is None else State.TOOL_SECTION)
         return again is not None

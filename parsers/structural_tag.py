@@ -81,9 +81,18 @@ def build_tag(
 
 
 def find_calls(format_: Format, text: str) -> int:
-    """Return where calls begin in `text`; -1 if nothing shows that."""
+    """Return where calls begin in `text`, which follows the text of an answer.
+
+    Where a slip hides their marker, and in formats without one, they begin after what remains of
+    the text between two calls, such as the header of a message.
+    """
     opening = find_opening(format_)
-    return -1 if opening is None else text.find(opening)
+    if opening is not None and (at := text.find(opening)) >= 0:
+        return at
+    between = "" if format_.spelling is None else format_.spelling.between
+    return next(
+        (len(between) - cut for cut in range(len(between)) if text.startswith(between[cut:])), 0
+    )
 
 
 def find_opening(format_: Format) -> str | None:

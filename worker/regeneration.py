@@ -249,7 +249,8 @@ class Regeneration:
         unsent = self._unsent_tokens()
         kept = [*self.sent, *unsent]
         self._added = len(unsent)
-        request = go_on_after(self._request, self._token_ids, kept, grammar)
+        at_once = grammar is not None
+        request = go_on_after(self._request, self._token_ids, kept, grammar, at_once=at_once)
         self._requests += 1
         return self._start(request, f"-again{self._requests}")
 

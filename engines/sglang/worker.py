@@ -265,8 +265,9 @@ class SglangWorker(PatchedWorker["Config", "DecodeWorkerHandler"]):
         reasons: Callable[[], bool] = functools.partial(
             starts_in_reasoning, params, self.parsers, call.token_ids, self.metrics.report
         )
-        if call.is_stock:
-            reasons = bool  # False: such a frontend tells the engine itself
+        # Such a frontend tells the engine itself; and a call that is generated again is no thought.
+        if call.is_stock or call.request.get("reasoning_ended"):
+            reasons = bool  # False
         groups = seams.GROUPS not in self.off
         handle = SglangRequestHandle(manager, params.n, reasons, groups=groups)
         return handle.outputs(call.start), handle

@@ -129,7 +129,7 @@ class GuidedMoves:
             return request
         # The token after the last one of the reasoning ends it.
         rest = self._find_rest(token_ids, reasoning + 1)
-        return rest and go_on_after(first, prompt, token_ids, rest)
+        return rest and go_on_after(first, prompt, token_ids, rest, at_once=True)
 
     def _find_rest(self, token_ids: Sequence[int], begin: int) -> JsonObject | None:
         """Return the grammar of the rest of JSON that begins with the token at `begin`."""

@@ -41,8 +41,9 @@ def check_json(events: Sequence[Event]) -> None:
 
 
 def _with_equal_numbers(text: str) -> str:
-    """Return `text` with 1e3 and 1000.0 as 1000: JSON does not tell them apart."""
-    return re.sub(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", lambda found: repr(float(found[0])), text)
+    """Return `text` with 1e3 as 1000.0 and -0 as 0.0: JSON does not tell them apart."""
+    number = r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
+    return re.sub(number, lambda found: repr(float(found[0]) + 0.0), text)
 
 
 def check_accepted(answer: Answer, calls: Sequence[Call]) -> None:

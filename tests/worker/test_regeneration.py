@@ -113,6 +113,8 @@ def test_the_client_gets_the_second_attempt_alone(stream: bool) -> None:
     assert request["token_ids"] == PROMPT + kept
     assert request["stop_conditions"]["max_tokens"] == 99 - len(kept)
     assert "structural_tag" in request["sampling_options"]["guided_decoding"]
+    # The grammar holds from the first token on, whether or not the engine knows a thought's end.
+    assert (request["reasoning_ended"], request["require_reasoning"]) == (True, False)
     assert model.counts == {("missing_parameter", "complete"): 1}
     assert model.discarded == len(encode(BAD))
 
