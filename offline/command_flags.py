@@ -93,8 +93,8 @@ FIELDS: dict[str, tuple[Contract, dict[str, str]]] = {
             "answer and not to the reasoning",
             "tool_call_parser": "parser of the model's tool calls, or auto; implies --message",
             "reasoning_parser": "parser of the model's reasoning, or auto; implies --message",
-            "malformed_calls": "calls whose arguments are no JSON: open leaves them in the "
-            "content, repair guesses",
+            "malformed_calls": "open leaves malformed calls in the content, repair guesses, "
+            "regenerate has the model write them again, held to a grammar",
             "structural_tag_scope": "always holds all calls that are parsed to a grammar, as "
             "servers do; auto those that are forced, strict or not parallel",
         },

@@ -20,6 +20,7 @@ from ..base.errors import BackedgeError
 from ..base.log import get_logger
 from ..parsers.base import ParserFactory, ParserRequest
 from ..parsers.linear_parsers import Vocabulary
+from ..postprocess.call_hold import FaultyCall
 from ..postprocess.delta_builder import aggregate_deltas
 from ..postprocess.messages import ChoiceDelta, Chunk, EngineLogprob, PostprocessParams
 from ..postprocess.postprocessor import Postprocessor
@@ -124,6 +125,10 @@ class CompletionSetup:
     parser_request: ParserRequest = field(default_factory=ParserRequest)
     logprobs: int | None = None
 
+    def read(self, token_ids: Sequence[int]) -> str:
+        """Return the text of tokens, special ones included."""
+        return b"".join(map(self.detokenizers.token_bytes, token_ids)).decode("utf-8", "replace")
+
 
 class TokenLogprobs(msgspec.Struct):
     """Logprobs of some tokens: one entry per token, natural logarithms."""
@@ -136,7 +141,7 @@ class Completion:
     """One answer, from its first token to its end.
 
     token_ids: those of the answer so far. finished: no more tokens are accepted.
-    error: why there is no answer; None if there is one.
+    error: why there is no answer; None if there is one. setup: as given.
     watchers: of this answer; cannot be combined with parsers.
     """
 
@@ -147,7 +152,8 @@ class Completion:
         self.token_ids: list[int] = []
         self.finished = False
         self.error: RowError | None = None
-        self._setup = setup
+        self.setup = setup
+        self._logprobs = TokenLogprobs([], [])
         self._watchers = watchers
         self._params = _build_params(setup)
         self._core = Postprocessor(
@@ -161,11 +167,12 @@ class Completion:
         self._watched = 0
         self._cut: tuple[int, str] | None = None
         self._ending = "length"
+        self._shown = 0  # number of tokens in front of the last piece
 
     @property
     def needs_steps(self) -> bool:
         """Whether more than the engine knows may end the answer: it is fed each token at once."""
-        stops = self._setup.stops
+        stops = self.setup.stops
         return bool(stops.strings or stops.hidden or self._watchers)
 
     def feed(
@@ -183,7 +190,10 @@ class Completion:
         """
         if self.finished:
             return True
-        count, reason = self._setup.stops.find_end(token_ids, len(self.token_ids))
+        if logprobs is not None:
+            self._logprobs.own += logprobs.own
+            self._logprobs.top += logprobs.top
+        count, reason = self.setup.stops.find_end(token_ids, len(self.token_ids))
         if reason is None and stopped_by is not None:
             reason = "stop"
         elif reason is None:
@@ -199,13 +209,33 @@ class Completion:
             self._fail("generation", str(error) if known else describe_error(error))
         return self.finished
 
+    def find_fault(self) -> FaultyCall | None:
+        """Return the answer's first call that is to be generated again; None if all are right."""
+        request = msgspec.structs.replace(self._params.parser, malformed_calls="regenerate")
+        params = msgspec.structs.replace(self._params, parser=request)
+        setup = self.setup
+        core = Postprocessor(
+            params, setup.detokenizers, setup.parsers, prompt_token_ids=setup.prompt_token_ids
+        )
+        # The token with which an engine ends an answer, if any, is not shown.
+        core.add(Chunk(token_ids=self.token_ids[: self._shown]))
+        core.add(Chunk(token_ids=self.token_ids[self._shown :], finish_reason=self._ending))
+        return core.choices[0].faulty
+
+    def begin(self, tokens: int) -> Completion:
+        """Return an answer that has the first `tokens` of this one, and goes on in another way."""
+        again = Completion(self.index, self.setup, self._watchers)
+        own, top = self._logprobs.own[:tokens], self._logprobs.top[:tokens]
+        again.feed(self.token_ids[:tokens], TokenLogprobs(own, top) if own else None)
+        return again
+
     def result(self) -> GeneratedChoice:
         """Return the answer, which must have ended."""
         whole = aggregate_deltas(self._deltas, self._core.choices[0].open_calls)
         reason = read_finish(whole.finish_reason)
         text, stop_reason = whole.delta.content or "", whole.stop_reason
         message = None
-        if self._setup.parsers is not None:
+        if self.setup.parsers is not None:
             message = self._build_message(whole)
             text = self._plain_text(whole)
         if self._cut is not None:
@@ -229,7 +259,7 @@ class Completion:
         logprobs: TokenLogprobs | None,
         stopped_by: str | None,
     ) -> Chunk:
-        stops, last = self._setup.stops.tokens, token_ids[-1] if token_ids else -1
+        stops, last = self.setup.stops.tokens, token_ids[-1] if token_ids else -1
         return Chunk(
             token_ids=token_ids,
             finish_reason=reason,
@@ -244,7 +274,8 @@ class Completion:
         # Without watchers, take all deltas at the end.
         deltas = self._core.take(0) if self._watchers or choice.finished else []
         self._deltas += deltas
-        taken = choice.tokens - len(self.token_ids)
+        self._shown = len(self.token_ids)
+        taken = choice.tokens - self._shown
         self.token_ids += chunk.token_ids[:taken]
         if choice.finished:
             self.finished = True
@@ -271,7 +302,7 @@ class Completion:
         try:
             length = watcher.feed(text)
         except Exception as error:
-            logger.exception("plugin %r failed on request %r", watcher.name, self._setup.key)
+            logger.exception("plugin %r failed on request %r", watcher.name, self.setup.key)
             self._fail("plugin", f"plugin {watcher.name!r} failed: {describe_error(error)}")
             return
         if length is not None and self._cut is None:
@@ -297,14 +328,14 @@ class Completion:
             stream=False,
         )
         plain = Postprocessor(
-            params, self._setup.detokenizers, prompt_token_ids=self._setup.prompt_token_ids
+            params, self.setup.detokenizers, prompt_token_ids=self.setup.prompt_token_ids
         )
         [delta] = plain.feed(Chunk(token_ids=self.token_ids, finish_reason=self._ending))
         return delta.delta.content or ""
 
     def _raw_text(self) -> str:
         options = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)
-        detokenizer = self._setup.detokenizers(options, self._setup.prompt_token_ids)
+        detokenizer = self.setup.detokenizers(options, self.setup.prompt_token_ids)
         return detokenizer.feed_all(self.token_ids)
 
     def _build_message(self, whole: ChoiceDelta) -> ParsedMessage:
@@ -326,7 +357,7 @@ class Completion:
         """Return an id that is the same in every run, so that two runs give equal files."""
         if not _DRAWN_ID.fullmatch(call_id):
             return call_id
-        name = f"{self._setup.key}\n{self.index}\n{number}"
+        name = f"{self.setup.key}\n{self.index}\n{number}"
         return f"call_{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:24]}"
 
 

@@ -14,7 +14,7 @@ from ..base.errors import BackedgeError, FieldError, SetupError
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_STOP_CHARACTERS, MAX_STOP_TOKEN_IDS, MAX_STOPS
 from ..base.ranges import INT_32, RANGES, Range
-from ..parsers.base import MalformedCalls
+from ..parsers.base import WorkerMalformedCalls
 from ..parsers.parser_lookup import Kind as ParserKind
 
 
@@ -191,9 +191,10 @@ class GenerationOptions:
         here or `reasoning_parser` asks for reasoning.
     message: whether results have a parsed message, by the parsers of these names. Stop strings
         then apply to the answer and not to the reasoning, as on a server.
-    malformed_calls: open leaves calls whose arguments are no JSON in the content; repair guesses.
+    malformed_calls: open leaves malformed calls in the content; repair guesses; regenerate has the
+        model write them again, held to a grammar.
     structural_tag_scope: always holds all calls that are parsed to a grammar, as servers do by
-        default; auto those that are forced, strict or not parallel.
+        default; auto those that are forced, strict or not parallel, as `regenerate` does.
     """
 
     max_new_tokens: int | None = None
@@ -218,7 +219,7 @@ class GenerationOptions:
     message: bool = False
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
-    malformed_calls: MalformedCalls = "open"
+    malformed_calls: WorkerMalformedCalls = "open"
     structural_tag_scope: Literal["always", "auto"] = "always"
 
     def __post_init__(self) -> None:

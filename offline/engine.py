@@ -48,6 +48,7 @@ from .inference_backend import (
 )
 from .plugins.base import Plugin, check_backend, check_batch, check_declaration
 from .preparation import Preparation, ReadRequest, read_request
+from .regeneration import generate_again
 from .results import GenerationResult, RowError
 from .rows import Row, find_row_error
 
@@ -202,7 +203,9 @@ class GenerationEngine:
             prepare.choose_parsers(some)
         reads = known if isinstance(requests, Sequence) else map(read_request, requests)
         rows = _prepare_rows(prepare, kind, reads, options, chosen)
-        return self._generate(name, rows, chosen, lambda backend, rows: backend.generate(rows))
+        return self._generate(
+            name, rows, chosen, lambda backend, rows: generate_again(backend.generate, rows)
+        )
 
     def _generate(
         self,
@@ -352,6 +355,8 @@ def _ask_options(options: GenerationOptions) -> Iterator[tuple[str, str]]:
     for need, name in ((LOGPROBS, "logprobs"), (SEEDS, "seed")):
         if (value := getattr(options, name)) is not None:
             yield need, f"{name}={value}"
+    if options.malformed_calls == "regenerate":
+        yield GUIDED, "malformed_calls='regenerate'"
 
 
 def _check_needs(asked: str, needs: Sequence[str], backend: Backend) -> None:

@@ -31,6 +31,7 @@ from ..guided.guided_request import (
     decode_request,
 )
 from ..parsers.base import ParserFactory, ParserNames, ParserRequest
+from ..parsers.format import Format
 from ..parsers.linear_parsers import Vocabulary, spell_markers
 from ..parsers.parser_lookup import reasoning_format
 from ..tokenization.detokenizer import detokenizers, read_vocabulary
@@ -132,7 +133,9 @@ def _find_policy(options: GenerationOptions, tokens: Collection[str] = ()) -> Ca
     Reasoning is part of the grammar here, so forced calls have room for it.
     """
     calls = find_call_format(read_names(options), lambda: tokens)
-    return CallPolicy(calls=calls, always=options.structural_tag_scope == "always")
+    # Where malformed calls are generated again, a grammar from the first token on is not needed.
+    always = options.structural_tag_scope == "always" and options.malformed_calls != "regenerate"
+    return CallPolicy(calls=calls, always=always)
 
 
 def _find_reasoning(name: str, vocabulary: Vocabulary) -> ReasoningTags:
@@ -210,7 +213,20 @@ class Preparation:
             lambda: [Completion(number, setup, _watch(plugins)) for number in range(options.n)],
             grammar=grammar,
             lora=request.lora,
+            calls=None if grammar else self._find_calls(options, parser_request, prompt),
         )
+
+    def _find_calls(
+        self, options: GenerationOptions, request: ParserRequest, prompt: Prompt
+    ) -> Format | None:
+        """Return the format in which malformed calls are generated again; None if they are not.
+
+        An engine computes the tokens of a prompt with images itself, so none can follow it.
+        """
+        asked = options.malformed_calls == "regenerate" and options.message
+        if not asked or not request.parses_tools or prompt.images:
+            return None
+        return find_call_format(read_names(options), lambda: self._vocabulary.ids)
 
     def _build_stops(
         self, options: GenerationOptions, limit: int | None, grammar: Grammar | None
@@ -305,7 +321,7 @@ def build_parser_request(
         tool_choice=request.tool_choice or ("auto" if tools else "none"),
         parallel_tool_calls=request.parallel_tool_calls is not False,
         chat_template_kwargs=dict(options.chat_template_kwargs),
-        malformed_calls=options.malformed_calls,
+        malformed_calls="repair" if options.malformed_calls == "repair" else "open",
         history_tool_calls=sum(
             len(message.get("tool_calls") or ())
             for message in request.messages or ()

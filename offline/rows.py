@@ -12,6 +12,7 @@ import msgspec
 from ..base.errors import BackedgeError, shorten
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_ROW_IMAGES
+from ..parsers.format import Format
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import SAMPLING_DEFAULTS, GenerationConfig
 from .completion import Completion
@@ -127,6 +128,7 @@ class Row:
     completions: one per choice, made by `build_completions`; a back end feeds them.
     error: of a row that could not be prepared, or failed in the back end.
     grammar: constrains the answer; None for no constraint. lora: the adapter's name, or None.
+    calls: the format in which malformed calls are generated again; None if they are not.
     """
 
     index: int
@@ -139,6 +141,7 @@ class Row:
     error: RowError | None = None
     grammar: Grammar | None = None
     lora: str | None = None
+    calls: Format | None = None
 
     def __post_init__(self) -> None:
         self.restart()

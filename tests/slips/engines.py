@@ -94,6 +94,15 @@ def build_script(model: Model, slip: Slip) -> Script:
     )
 
 
+def is_open(client: Client) -> bool:
+    """Whether Dynamo has opened its endpoint, which it does some time after it lists the model."""
+    try:
+        client.ask({"messages": [{"role": "user", "content": "Hi."}], "max_tokens": 1})
+    except openai.NotFoundError:
+        return False
+    return True
+
+
 def ask(client: Client, number: int, slip: Slip, mode: str) -> Got:
     """Return what a client gets of a slip."""
     request = {
@@ -165,12 +174,15 @@ def measure(
             frontend = stack.frontend(command=HUGGINGFACE_FRONTEND, wait=False)
             stack.wait_for_model(frontend)
             client = Client(frontend.url, "tiny")
+            frontend.wait_for(lambda: is_open(client))
             with ThreadPoolExecutor(AT_ONCE) as pool:
-                return {
-                    mode: Counter(
-                        pool.map(lambda at: ask(client, *at, mode), enumerate(slips))  # noqa: B023 - used here
-                    )
+                asked = {
+                    mode: [pool.submit(ask, client, *each, mode) for each in enumerate(slips)]
                     for mode in MODES
+                }
+                return {
+                    mode: Counter(each.result() for each in answers)
+                    for mode, answers in asked.items()
                 }
 
 
