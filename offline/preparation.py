@@ -195,13 +195,8 @@ class Preparation:
             parser_request = msgspec.structs.replace(parser_request, json_calls=True)
         stops = self._build_stops(options, self._limit_output(prompt, options), grammar)
         setup = CompletionSetup(
-            request_id,
-            self._detokenizers,
-            stops,
-            prompt.token_ids,
-            self.choose_parsers(options),
-            parser_request,
-            options.logprobs,
+            *(request_id, self._detokenizers, stops, prompt.token_ids),
+            *(self.choose_parsers(options), parser_request, options.logprobs),
         )
         return Row(
             index,
