@@ -96,7 +96,7 @@ def generate_again(
 
 
 def _plan(answer: _Answer, place: int) -> _Attempt | None:
-    """Return another attempt at a malformed call of a choice; None without one, or after the last."""
+    """Return another attempt at a malformed call of a choice; None if it stays as it is."""
     row, completion = answer.row, answer.row.completions[place]
     faulty = None if completion.error is not None else completion.find_fault()
     if faulty is None:
