@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 import importlib.abc
 import importlib.util
 import sys
@@ -17,6 +18,10 @@ from types import ModuleType
 
 from typing_extensions import override
 
+VLLM_WORKER = "dynamo.vllm.args"
+# Flags of that worker; `vllm serve` refuses those that begin like this.
+OUR_FLAGS = ("--vllm-processing", "--postprocess-")
+SERVE = "backedge.engines.vllm.serve"
 SERVER_ARGS = "sglang.srt.server_args"
 TRTLLM_PACKAGE = "dynamo.trtllm"
 # Its loading follows that of the module with Dynamo's flags, which imports torch.
@@ -25,7 +30,7 @@ AddFlags = Callable[[argparse.ArgumentParser], argparse.ArgumentParser]
 
 
 def register() -> None:
-    """Add the flags to vLLM's argument parser and make them effective in Dynamo.
+    """Add our flags to Dynamo's vLLM worker, and our parsers' names to vLLM's own server.
 
     Entry point `vllm.general_plugins`. `AsyncEngineArgs.add_cli_args` loads it just before it
     adds the engine's flags; ours cannot be added at any other time.
@@ -38,27 +43,81 @@ def register() -> None:
         return  # some processes load the plugins twice
     if engine_args is not None and add_cli_args is not None:
         engine_args.add_cli_args = staticmethod(with_flags(add_cli_args))
-    if "dynamo.vllm.args" in sys.modules:
-        from ..base.engines import has_engine, load_engine_module
+    if VLLM_WORKER not in sys.modules:
+        for module, patch in VLLM_TABLES.items():
+            when_loaded(module, patch)
+        return
+    from ..base.engines import has_engine, load_engine_module
 
-        if has_engine("vllm"):
-            load_engine_module("vllm", "worker").watch_arguments()
+    if has_engine("vllm"):
+        load_engine_module("vllm", "worker").watch_arguments()
 
 
 def with_flags(add_cli_args: AddFlags) -> AddFlags:
-    """Return vLLM's function that adds flags to a parser, adding ours."""
+    """Return vLLM's function that adds flags to a parser, adding ours in Dynamo's worker."""
 
     @functools.wraps(add_cli_args)
     def add_all(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
         from ..base.engines import has_engine
-        from . import flags
 
         extended = add_cli_args(parser)
         if has_engine("vllm"):
+            from . import flags
+
             flags.add_flags(extended, "vllm")
         return extended
 
-    return add_all
+    @functools.wraps(add_cli_args)
+    def add_refused(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        extended = add_cli_args(parser)
+        if any(word.replace("_", "-").startswith(OUR_FLAGS) for word in sys.argv):
+            from . import flags
+
+            flags.refuse_flags(extended, "vllm", OUR_FLAGS)
+        return extended
+
+    return add_all if VLLM_WORKER in sys.modules else add_refused
+
+
+def name_tool_parsers(module: ModuleType) -> None:
+    """Add our names to vLLM's table of tool-call parsers."""
+    from ..base import server_names
+
+    for name in server_names.list_names(server_names.TOOL_CALL_PARSERS):
+        module.ToolParserManager.register_lazy_module(name, SERVE, "ToolNames")
+
+
+def name_reasoning_parsers(module: ModuleType) -> None:
+    """Add our names to vLLM's table of reasoning parsers."""
+    from ..base import server_names
+
+    for name in server_names.list_names(server_names.REASONING_PARSERS):
+        module.ReasoningParserManager.register_lazy_module(name, SERVE, "ReasoningInGrammar")
+
+
+def serve_by_name(module: ModuleType) -> None:
+    """Have vLLM's server get one parser for reasoning and calls where a flag names one of ours."""
+    from ..base.server_names import find_own_name
+
+    manager = module.ParserManager
+    get_parser = manager.get_parser
+
+    @functools.wraps(get_parser)
+    def find_parser(*args: object, **options: object) -> object:
+        calls = options.get("tool_parser_name") if options.get("enable_auto_tools") else None
+        if any(map(find_own_name, (calls, options.get("reasoning_parser_name")))):
+            return importlib.import_module(SERVE).find_parser(**options)
+        return get_parser(*args, **options)
+
+    manager.get_parser = staticmethod(find_parser)
+
+
+# The modules with vLLM's tables, which its processes import when they need them.
+VLLM_TABLES = {
+    "vllm.tool_parsers": name_tool_parsers,
+    "vllm.reasoning": name_reasoning_parsers,
+    "vllm.parser": serve_by_name,
+}
 
 
 def register_sglang() -> None:
@@ -82,6 +141,14 @@ def register_trtllm() -> None:
     """
     if TRTLLM_PACKAGE in sys.modules:
         install_hook(LLM_WORKER, patch_trtllm)
+
+
+def when_loaded(module_name: str, patch: Callable[[ModuleType], None]) -> None:
+    """Call `patch` with a module, at once if it is loaded."""
+    if module_name in sys.modules:
+        patch(sys.modules[module_name])
+    else:
+        install_hook(module_name, patch)
 
 
 def install_hook(module_name: str, patch: Callable[[ModuleType], None]) -> None:
