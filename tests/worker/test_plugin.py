@@ -23,6 +23,13 @@ TORCH = (
     f"import sys; before = [*sys.meta_path]; {{then}}; from backedge.worker import plugin;"
     f"print(plugin.register_trtllm(), len(sys.meta_path) - len(before)); {OURS}"
 )
+VLLM = (
+    "import sys; from backedge.worker import plugin; plugin.register();"
+    "from vllm.reasoning import ReasoningParserManager as reasoning;"
+    "from vllm.tool_parsers import ToolParserManager as calls; from vllm.parser import ParserManager;"
+    "print('backedge_hermes' in calls.list_registered(), 'backedge' in reasoning.list_registered());"
+    f"ParserManager.get_parser(tool_parser_name='hermes', enable_auto_tools=True); {OURS}"
+)
 PLUGIN_ALONE = "['backedge.worker', 'backedge.worker.plugin']\n"
 PROCESSES = [
     ("torch anywhere else", TORCH.format(then="pass"), {}, f"None 0\n{PLUGIN_ALONE}"),
@@ -43,6 +50,13 @@ PROCESSES = [
         ENTRY_POINT,
         {},
         "None\n['backedge.worker', 'backedge.worker.plugin']\n",
+    ),
+    (
+        "vllm's own server",
+        VLLM,
+        {},
+        "True True\n['backedge.base', 'backedge.base.server_names', 'backedge.worker', "
+        "'backedge.worker.plugin']\n",
     ),
     ("sglang's own server", ADDED.format(then="pass"), {}, "False\n"),
     ("dynamo's worker", ADDED.format(then="sys.modules['dynamo.sglang.args'] = sys"), {}, "True\n"),
