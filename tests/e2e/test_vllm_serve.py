@@ -17,10 +17,10 @@ from tools.stack import CPU_ENVIRONMENT, LOOPBACK, MODEL_NAME, ON_GPU, VLLM_ENGI
 SERVE = ("-m", "vllm.entrypoints.cli.main", "serve", str(TINY_MODEL))
 BY_TEMPLATE = ("--tool-call-parser", "backedge", "--reasoning-parser", "backedge")
 BY_NAME = ("--tool-call-parser", "backedge_hermes", "--reasoning-parser", "backedge_qwen3")
-SERVERS = {
-    "by the template, each token": BY_TEMPLATE,
-    "by name, five tokens a delta": (*BY_NAME, "--stream-interval", "5"),
-}
+SERVERS = [
+    pytest.param((*BY_TEMPLATE, "--stream-interval", "5"), id="by the template, five tokens"),
+    pytest.param(BY_NAME, id="by name, each token", marks=pytest.mark.more),
+]
 # vLLM's server ends reasoning at a stop string, too.
 ENDED_IN_REASONING = {
     "stop_in_reasoning": {
@@ -33,7 +33,7 @@ ENDED_IN_REASONING = {
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 
 
-@pytest.fixture(scope="module", params=SERVERS.values(), ids=SERVERS)
+@pytest.fixture(scope="module", params=SERVERS)
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     # Not forked from a process with Dynamo's worker: our plugin would take it for that worker.
     with Stack(tmp_path_factory.mktemp("serve")) as stack:

@@ -26,9 +26,14 @@ TORCH = (
 VLLM = (
     "import sys; from backedge.worker import plugin; plugin.register();"
     "from vllm.reasoning import ReasoningParserManager as reasoning;"
-    "from vllm.tool_parsers import ToolParserManager as calls; from vllm.parser import ParserManager;"
-    "print('backedge_hermes' in calls.list_registered(), 'backedge' in reasoning.list_registered());"
-    f"ParserManager.get_parser(tool_parser_name='hermes', enable_auto_tools=True); {OURS}"
+    "from vllm.tool_parsers import ToolParserManager as calls;"
+    "found = calls.list_registered(), reasoning.list_registered();"
+    "print('backedge_hermes' in found[0], 'backedge' in found[1]);"
+    "from vllm.parser import ParserManager as parsers;"
+    f"parsers.get_parser(tool_parser_name='hermes', enable_auto_tools=True); {OURS}"
+)
+NAMES_TOO = (
+    "['backedge.base', 'backedge.base.server_names', 'backedge.worker', 'backedge.worker.plugin']"
 )
 PLUGIN_ALONE = "['backedge.worker', 'backedge.worker.plugin']\n"
 PROCESSES = [
@@ -55,8 +60,7 @@ PROCESSES = [
         "vllm's own server",
         VLLM,
         {},
-        "True True\n['backedge.base', 'backedge.base.server_names', 'backedge.worker', "
-        "'backedge.worker.plugin']\n",
+        f"True True\n{NAMES_TOO}\n",
     ),
     ("sglang's own server", ADDED.format(then="pass"), {}, "False\n"),
     ("dynamo's worker", ADDED.format(then="sys.modules['dynamo.sglang.args'] = sys"), {}, "True\n"),
