@@ -54,29 +54,23 @@ def register() -> None:
 
 
 def with_flags(add_cli_args: AddFlags) -> AddFlags:
-    """Return vLLM's function that adds flags to a parser, adding ours in Dynamo's worker."""
+    """Return vLLM's function that adds flags; ours come with Dynamo's worker alone."""
 
     @functools.wraps(add_cli_args)
     def add_all(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        from ..base.engines import has_engine
-
         extended = add_cli_args(parser)
-        if has_engine("vllm"):
+        in_worker = VLLM_WORKER in sys.modules
+        if in_worker or any(word.replace("_", "-").startswith(OUR_FLAGS) for word in sys.argv):
+            from ..base.engines import has_engine
             from . import flags
 
-            flags.add_flags(extended, "vllm")
+            if not in_worker:
+                flags.refuse_flags(extended, "vllm", OUR_FLAGS)
+            elif has_engine("vllm"):
+                flags.add_flags(extended, "vllm")
         return extended
 
-    @functools.wraps(add_cli_args)
-    def add_refused(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        extended = add_cli_args(parser)
-        if any(word.replace("_", "-").startswith(OUR_FLAGS) for word in sys.argv):
-            from . import flags
-
-            flags.refuse_flags(extended, "vllm", OUR_FLAGS)
-        return extended
-
-    return add_all if VLLM_WORKER in sys.modules else add_refused
+    return add_all
 
 
 def name_tool_parsers(module: ModuleType) -> None:

@@ -44,7 +44,7 @@ from . import seams
 from .serve_model import Request, ServedModel
 
 # The prompt of the request that this task serves; vLLM shows it to parsers in streams only.
-_PROMPT: ContextVar[Sequence[int]] = ContextVar("prompt", default=())
+PROMPT: ContextVar[Sequence[int]] = ContextVar("prompt", default=())
 T = TypeVar("T")
 Preprocessed = tuple[list[object], list[dict[str, Sequence[int]]]]
 
@@ -125,7 +125,7 @@ def _constrain_after(
         conversation, inputs = await preprocess(renderer, request, *args, **more)
         if isinstance(request, Request):  # not one that only counts its tokens
             prompt = inputs[0].get("prompt_token_ids") or ()
-            _PROMPT.set(prompt)
+            PROMPT.set(prompt)
             refusing(lambda: renderer.parser.model.let_reason(request, prompt))
         return conversation, inputs
 
@@ -175,7 +175,7 @@ class ServedParser(Parser):
         enable_auto_tools: bool = False,
         model_output_token_ids: Sequence[int] = (),
     ) -> tuple[str | None, str | None, list[FunctionCall] | None]:
-        post = self._begin(request, _PROMPT.get(), stream=False)
+        post = self._begin(request, PROMPT.get(), stream=False)
         [whole] = self._feed(post, request, model_output_token_ids, finished=True)
         delta = whole.delta
         calls = [

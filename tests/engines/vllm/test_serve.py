@@ -111,9 +111,9 @@ def stream(
 def whole(
     parser: serve.ServedParser, request: ChatCompletionRequest, ids: list[int], prompt: list[int]
 ) -> dict[str, Any]:
-    token = serve._PROMPT.set(prompt)
+    token = serve.PROMPT.set(prompt)
     reasoning, content, calls = parser.parse("unread", request, model_output_token_ids=ids)
-    serve._PROMPT.reset(token)
+    serve.PROMPT.reset(token)
     found = [{"name": call.name, "arguments": call.arguments} for call in calls or ()]
     assert all(call.id for call in calls or ())
     return {"reasoning": reasoning or "", "content": content or "", "tool_calls": found}
