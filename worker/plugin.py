@@ -22,6 +22,8 @@ VLLM_WORKER = "dynamo.vllm.args"
 # Flags of that worker; `vllm serve` refuses those that begin like this.
 OUR_FLAGS = ("--vllm-processing", "--postprocess-")
 SERVE = "backedge.engines.vllm.serve"
+SERVE_SGLANG = "backedge.engines.sglang.serve"
+SGLANG_WORKER = "dynamo.sglang.args"
 SERVER_ARGS = "sglang.srt.server_args"
 TRTLLM_PACKAGE = "dynamo.trtllm"
 # Its loading follows that of the module with Dynamo's flags, which imports torch.
@@ -125,6 +127,65 @@ def register_sglang() -> None:
         patch_add_cli_args(module)
     else:
         install_hook(SERVER_ARGS, patch_add_cli_args)
+    for name, patch in SGLANG_TABLES.items():
+        when_loaded(name, patch)
+
+
+def list_sglang_names(module: ModuleType) -> None:
+    """Add our names to SGLang's lists, from which its flags have their choices."""
+    from ..base.server_names import REASONING_PARSERS, TOOL_CALL_PARSERS, list_names
+
+    if SGLANG_WORKER not in sys.modules:
+        for names, ours in (
+            ("TOOL_CALL_PARSER_NAMES", TOOL_CALL_PARSERS),
+            ("REASONING_PARSER_NAMES", REASONING_PARSERS),
+        ):
+            getattr(module, names, []).extend(list_names(ours))
+
+
+def add_sglang_calls(module: ModuleType) -> None:
+    """Add our parsers to SGLang's table of tool-call parsers."""
+    from ..base.server_names import TOOL_CALL_PARSERS
+
+    fill_table(module.FunctionCallParser.ToolCallParserEnum, TOOL_CALL_PARSERS, build_calls)
+
+
+def add_sglang_reasoning(module: ModuleType) -> None:
+    """Add our parsers to SGLang's table of reasoning parsers."""
+    from ..base.server_names import REASONING_PARSERS
+
+    fill_table(module.ReasoningParser.DetectorMap, REASONING_PARSERS, build_reasoning)
+
+
+def fill_table(
+    table: dict[str, Callable[..., object]], parsers: list[str], build: Callable[..., object]
+) -> None:
+    """Add functions that build our parsers, except in Dynamo's worker. build: by our name."""
+    from ..base.server_names import find_own_name, list_names
+
+    if SGLANG_WORKER not in sys.modules:
+        for name in list_names(parsers):
+            table[name] = functools.partial(build, find_own_name(name))
+
+
+def build_calls(name: str, tokenizer: object = None) -> object:
+    """Return our detector of calls for SGLang's server."""
+    return importlib.import_module(SERVE_SGLANG).CallDetector(name, tokenizer)
+
+
+def build_reasoning(name: str, *, tokenizer: object = None, **options: object) -> object:
+    """Return our detector of reasoning for SGLang's server."""
+    detector = importlib.import_module(SERVE_SGLANG).ReasoningDetector
+    return detector(name, tokenizer=tokenizer, **options)
+
+
+# The modules with SGLang's tables and lists of names.
+SGLANG_TABLES = {
+    "sglang.srt.function_call.parser_names": list_sglang_names,
+    "sglang.srt.parser.reasoning_parser_names": list_sglang_names,
+    "sglang.srt.function_call.function_call_parser": add_sglang_calls,
+    "sglang.srt.parser.reasoning_parser": add_sglang_reasoning,
+}
 
 
 def register_trtllm() -> None:
@@ -197,7 +258,7 @@ def patch_add_cli_args(module: ModuleType) -> None:
     @functools.wraps(add_cli_args)
     def add_all(parser: argparse.ArgumentParser) -> None:
         add_cli_args(parser)
-        if "dynamo.sglang.args" in sys.modules:  # otherwise this is SGLang's own server
+        if SGLANG_WORKER in sys.modules:  # otherwise this is SGLang's own server
             from ..base.engines import has_engine, load_engine_module
             from . import flags
 

@@ -6,7 +6,6 @@ vLLM's requests are pydantic models, of chat completions or of responses.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -37,7 +36,7 @@ from ...guided.guided_request import GuidedRequest, check_schemas, decode_reques
 from ...parsers.base import ParserNames, ParserRequest
 from ...parsers.parser_lookup import linear_parsers, reasoning_format
 from ...postprocess.messages import PostprocessParams
-from ...templates.auto_parsers import resolve_auto
+from ...templates.auto_parsers import resolve_for_server
 from ...tokenization.detokenizer import DetokenizerOptions, detokenizers, read_vocabulary
 
 Request: TypeAlias = ChatCompletionRequest | ResponsesRequest
@@ -60,7 +59,12 @@ class ServedModel:
 
         chat_template: its source, of `--chat-template`; None for the model's own.
         """
-        names = self._names = _resolve(self._names, model_config, chat_template)
+        names = self._names = resolve_for_server(
+            self._names,
+            model_config.tokenizer,
+            revision=model_config.tokenizer_revision,
+            source=chat_template,
+        )
         vocabulary = read_vocabulary(tokenizer)
         self.parsers = linear_parsers(names, vocabulary)
         self.detokenizers = detokenizers(tokenizer)
@@ -164,21 +168,6 @@ class ServedModel:
         ends = {*(self._ends if not request.ignore_eos else ())}
         ends.update(getattr(request, "stop_token_ids", None) or ())
         return "stop" if token_ids and token_ids[-1] in ends else "length"
-
-
-def _resolve(
-    names: ParserNames, model_config: ModelConfig, chat_template: str | None
-) -> ParserNames:
-    """Replace "auto" in `names` by what fits the model."""
-    with tempfile.NamedTemporaryFile("w", suffix=".jinja", encoding="utf-8") as file:
-        file.write(chat_template or "")
-        file.flush()
-        return resolve_auto(
-            names,
-            model_config.tokenizer,
-            revision=model_config.tokenizer_revision,
-            chat_template=file.name if chat_template else None,
-        )
 
 
 def _read_ends(tokenizer: TokenizerLike, model_config: ModelConfig) -> frozenset[int]:

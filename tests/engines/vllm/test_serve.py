@@ -1,4 +1,4 @@
-"""Our parsers in vLLM's own server, without the server; tests/e2e/test_vllm_serve.py has one."""
+"""Our parsers in vLLM's own server, without the server; tests/e2e/test_servers.py has one."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Our parsers in a real `vllm serve`: the worker's answers, by each of its endpoints."""
+"""Our parsers in the engines' own servers, real ones: the worker's answers, by each endpoint."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import openai
@@ -12,16 +13,44 @@ import pytest
 
 from tests.e2e.client import HTTP, Client
 from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript, as_whole
-from tools.stack import CPU_ENVIRONMENT, LOOPBACK, MODEL_NAME, ON_GPU, VLLM_ENGINE, Stack, free_port
+from tools.stack import (
+    CPU_ENVIRONMENT,
+    LOOPBACK,
+    MODEL_NAME,
+    ON_GPU,
+    SGLANG_ENGINE,
+    VLLM_ENGINE,
+    Stack,
+    free_port,
+)
 
 SERVE = ("-m", "vllm.entrypoints.cli.main", "serve", str(TINY_MODEL))
+LAUNCH = ("-m", "sglang.launch_server", "--model-path", str(TINY_MODEL))
 BY_TEMPLATE = ("--tool-call-parser", "backedge", "--reasoning-parser", "backedge")
 BY_NAME = ("--tool-call-parser", "backedge_hermes", "--reasoning-parser", "backedge_qwen3")
+VLLM = (*SERVE, *VLLM_ENGINE, "--enable-auto-tool-choice")
+SGLANG = (*LAUNCH, *SGLANG_ENGINE)
 SERVERS = [
-    pytest.param((*BY_TEMPLATE, "--stream-interval", "5"), id="by the template, five tokens"),
-    pytest.param(BY_NAME, id="by name, each token", marks=pytest.mark.more),
+    pytest.param((*VLLM, *BY_TEMPLATE, "--stream-interval", "5"), id="vllm by the template"),
+    pytest.param((*VLLM, *BY_NAME), id="vllm by name", marks=pytest.mark.more),
+    pytest.param((*SGLANG, *BY_TEMPLATE), id="sglang by the template"),
+    pytest.param(
+        (*SGLANG, *BY_NAME, "--stream-interval", "5"),
+        id="sglang by name",
+        marks=pytest.mark.more,
+    ),
 ]
-# vLLM's server ends reasoning at a stop string, too.
+
+
+@dataclass
+class Server:
+    """A server with our parsers. is_vllms: not SGLang's."""
+
+    url: str
+    is_vllms: bool
+
+
+# These servers end reasoning at a stop string, too.
 ENDED_IN_REASONING = {
     "stop_in_reasoning": {
         "reasoning": "\nJuly is hot. January is cold, ",
@@ -34,38 +63,47 @@ STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whol
 
 
 @pytest.fixture(scope="module", params=SERVERS)
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    is_vllms = request.param[:2] == SERVE[:2]
     # Not forked from a process with Dynamo's worker: our plugin would take it for that worker.
-    with Stack(tmp_path_factory.mktemp("serve")) as stack:
+    with Stack(tmp_path_factory.mktemp("server")) as stack:
         port = free_port()
-        flags = ("--served-model-name", MODEL_NAME, "--host", LOOPBACK, "--port", str(port))
-        command = (*SERVE, *flags, *VLLM_ENGINE, "--enable-auto-tool-choice", *request.param)
-        server = stack.start(command, port, **({} if ON_GPU else CPU_ENVIRONMENT))
-        server.wait_for(server.answers)
-        yield server.url
+        flags = ["--served-model-name", MODEL_NAME, "--host", LOOPBACK, "--port", str(port)]
+        if not is_vllms:
+            flags += ["--nccl-port", str(free_port())]
+        started = stack.start((*request.param, *flags), port, **({} if ON_GPU else CPU_ENVIRONMENT))
+        started.wait_for(started.answers)
+        yield Server(started.url, is_vllms)
+        started.kill()  # SGLang looks for a SIGTERM every five seconds
 
 
-def expected(transcript: Transcript, *, stream: bool) -> dict[str, Any]:
+def expected(server: Server, transcript: Transcript, *, stream: bool) -> dict[str, Any]:
     """Return the worker's answer, with vLLM's own end of a named call."""
     found: dict[str, Any] = transcript["expect"]
-    if isinstance(transcript.get("tool_choice"), dict):
+    if server.is_vllms and isinstance(transcript.get("tool_choice"), dict):
         found = {**found, "finish_reason": "stop"}
     found = ENDED_IN_REASONING.get(transcript["id"], found)
-    return {**(found if stream else as_whole(found))}
+    return as_whole(found) if server.is_vllms and not stream else found
 
 
 @STREAMED
 @pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=lambda each: each["id"])
-def test_answers_are_the_workers(url: str, transcript: Transcript, *, stream: bool) -> None:
-    response = Client(url, MODEL_NAME).ask(transcript, stream=stream, lenient=True)
-    wanted = expected(transcript, stream=stream)
+def test_answers_are_the_workers(server: Server, transcript: Transcript, *, stream: bool) -> None:
+    if stream and not server.is_vllms and transcript["id"] == "multilingual_text":
+        pytest.skip("SGLang's detokenizer doubles a character (docs/upstream.md)")
+    response = Client(server.url, MODEL_NAME).ask(transcript, stream=stream, lenient=True)
+    wanted = expected(server, transcript, stream=stream)
     found = {name: value or None for name, value in response.message.items()}
     assert found == {name: value or None for name, value in wanted.items()}
 
 
 @STREAMED
-def test_reasoning_is_counted(url: str, *, stream: bool) -> None:
-    response = Client(url, MODEL_NAME).ask(
+def test_reasoning_is_counted(server: Server, *, stream: bool) -> None:
+    if not server.is_vllms:
+        pytest.skip("SGLang counts it in its scheduler")
+    response = Client(server.url, MODEL_NAME).ask(
         TRANSCRIPTS["reasoning_text"], stream=stream, lenient=True
     )
     assert response.usage.completion_tokens_details.reasoning_tokens == 25
@@ -75,13 +113,13 @@ def test_reasoning_is_counted(url: str, *, stream: bool) -> None:
 @pytest.mark.parametrize("name", ["reasoning_call", "tool_call"])
 @pytest.mark.parametrize("choice", ["required", {"name": "zap"}], ids=["required", "named"])
 def test_a_grammar_constrains_forced_calls(
-    url: str, name: str, choice: str | dict[str, str], *, stream: bool
+    server: Server, name: str, choice: str | dict[str, str], *, stream: bool
 ) -> None:
     """The model was trained to call another function."""
     [tool] = TRANSCRIPTS[name]["tools"]
     renamed = {**tool, "function": {**tool["function"], "name": "zap"}}
     forced = choice if isinstance(choice, str) else {"type": "function", "function": choice}
-    response = Client(url, MODEL_NAME).ask(
+    response = Client(server.url, MODEL_NAME).ask(
         TRANSCRIPTS[name],
         stream=stream,
         lenient=True,
@@ -94,10 +132,13 @@ def test_a_grammar_constrains_forced_calls(
     assert bool(response.answer.reasoning) is (name == "reasoning_call")
 
 
-def test_a_wrong_schema_is_the_clients_mistake(url: str) -> None:
+def test_a_wrong_schema_is_the_clients_mistake(server: Server) -> None:
+    if not server.is_vllms:
+        pytest.skip("SGLang checks no schemas before its engine does")
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "nothing"}}}
+    client = Client(server.url, MODEL_NAME)
     with pytest.raises(openai.BadRequestError, match=r"tools\[0\].function.parameters"):
-        Client(url, MODEL_NAME).ask(TRANSCRIPTS["tool_call"], tools=[tool], tool_choice="required")
+        client.ask(TRANSCRIPTS["tool_call"], tools=[tool], tool_choice="required")
 
 
 ENDPOINTS = ["reasoning_text", "text_call", "parallel_calls"]
@@ -105,17 +146,17 @@ ENDPOINTS = ["reasoning_text", "text_call", "parallel_calls"]
 
 @STREAMED
 @pytest.mark.parametrize("name", ENDPOINTS)
-def test_responses_have_the_same_parts(url: str, name: str, *, stream: bool) -> None:
+def test_responses_have_the_same_parts(server: Server, name: str, *, stream: bool) -> None:
     transcript = TRANSCRIPTS[name]
-    request = {
+    request: dict[str, Any] = {
         "model": MODEL_NAME,
         "input": transcript["messages"],
         "temperature": 0,
         "tools": [{"type": "function", **tool["function"]} for tool in transcript.get("tools", [])],
         "extra_body": {"chat_template_kwargs": transcript.get("chat_template_kwargs", {})},
     }
-    client = openai.OpenAI(base_url=url + "/v1", api_key="none", http_client=HTTP)
-    answer = client.responses.create(**request, stream=stream)
+    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", http_client=HTTP)
+    answer: Any = client.responses.create(**request, stream=stream)
     if stream:
         *_, last = answer
         answer = last.response
@@ -131,7 +172,9 @@ def test_responses_have_the_same_parts(url: str, name: str, *, stream: bool) -> 
 
 
 @pytest.mark.parametrize("name", ENDPOINTS)
-def test_messages_have_the_same_parts(url: str, name: str) -> None:
+def test_messages_have_the_same_parts(server: Server, name: str) -> None:
+    if not server.is_vllms:
+        pytest.skip("SGLang's requests of this form cannot switch off the model's reasoning")
     transcript = TRANSCRIPTS[name]
     tools = [
         {"name": function["name"], "input_schema": function["parameters"]}
@@ -145,7 +188,7 @@ def test_messages_have_the_same_parts(url: str, name: str) -> None:
         "tools": tools,
         "chat_template_kwargs": transcript.get("chat_template_kwargs", {}),
     }
-    parts = HTTP.post(f"{url}/v1/messages", json=request).json()["content"]
+    parts = HTTP.post(f"{server.url}/v1/messages", json=request).json()["content"]
     wanted = transcript["expect"]
     found = {part["type"]: part.get("text") or part.get("thinking") for part in parts}
     assert found.get("thinking") == wanted["reasoning"]
