@@ -24,10 +24,9 @@ from ...guided.call_policy import CallPolicy, ReasoningTags, find_call_format, r
 from ...guided.guided_request import GuidedRequest, decode_request
 from ...parsers.base import ParserNames, ParserRequest, StreamParser
 from ...parsers.events import Event, Reasoning
-from ...parsers.format import Format
+from ...parsers.format import CALL_STATES, Format, find_markers
 from ...parsers.linear_parsers import NONEMPTY, LinearParsers, Vocabulary
 from ...parsers.parser_lookup import linear_parsers, reasoning_format
-from ...parsers.structural_tag import find_calls, find_opening
 from ...postprocess.delta_builder import DeltaBuilder
 from ...templates.auto_parsers import resolve_for_server
 from . import parsers as native
@@ -99,10 +98,9 @@ class CallDetector(BaseFormatDetector):
 
     @override
     def has_tool_call(self, text: str) -> bool:
-        format_ = self._format
-        if format_ is None or find_opening(format_) is None:
-            return True
-        return find_calls(format_, text) >= 0
+        states = {} if self._format is None else self._format.states
+        markers = find_markers(states, tuple(states), CALL_STATES)
+        return not markers or any(marker in text for marker in markers)
 
     @override
     def detect_and_parse(self, text: str, tools: list[Tool]) -> StreamingParseResult:

@@ -108,7 +108,9 @@ def test_reasoning_is_counted(server: Server, *, stream: bool) -> None:
     response = Client(server.url, MODEL_NAME).ask(
         TRANSCRIPTS["reasoning_text"], stream=stream, lenient=True
     )
-    assert response.usage.completion_tokens_details.reasoning_tokens >= 25
+    # SGLang counts it in its scheduler, with the markers.
+    usage = response.usage
+    assert (usage.completion_tokens_details or usage).reasoning_tokens in (25, 27)
 
 
 @STREAMED
