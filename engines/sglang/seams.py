@@ -245,7 +245,7 @@ SERVER = (
         without="its flags do not take the names of Backedge's parsers",
     ),
     Seam(
-        subclassed(DETECTOR + "BaseFormatDetector"),
+        read(DETECTOR + "BaseFormatDetector"),
         read("sglang.srt.function_call.core_types:ToolCallItem"),
         why="SGLang has no plugins for parsers",
         without="calls are not read",

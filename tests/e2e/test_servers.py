@@ -55,7 +55,7 @@ class Server:
 
 
 # These servers end reasoning at a stop string, too.
-ENDED_IN_REASONING = {
+ENDED_IN_REASONING: dict[str, dict[str, Any]] = {
     "stop_in_reasoning": {
         "reasoning": "\nJuly is hot. January is cold, ",
         "content": None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from sglang.srt.entrypoints.openai.protocol import Tool, ToolChoice
 from transformers import AutoTokenizer
 
 from benchmarks.samples.tool_calls import TOOL_CALLS
-from tests.support import TINY_MODEL, TRANSCRIPTS, cut
+from tests.support import TINY_MODEL, TRANSCRIPTS
 
 SAMPLES = {
     key: sample
@@ -30,6 +31,11 @@ THOUGHT, ANSWER = "I think.\n", "\n\nYes."
 @functools.cache
 def tokenizer() -> Any:
     return AutoTokenizer.from_pretrained(TINY_MODEL)
+
+
+def cut(text: str, cuts: set[int]) -> list[str]:
+    edges = sorted({0, len(text), *(position for position in cuts if position < len(text))})
+    return [text[start:end] for start, end in itertools.pairwise(edges)]
 
 
 def stream_calls(detector: CallDetector, parts: list[str]) -> tuple[str, list[dict[str, Any]]]:
@@ -48,7 +54,7 @@ def stream_calls(detector: CallDetector, parts: list[str]) -> tuple[str, list[di
 @given(cuts=st.sets(st.integers(1, 300)))
 def test_every_format_reads_any_deltas(key: str, cuts: set[int]) -> None:
     name, output = key.split(maxsplit=1)[0], SAMPLES[key].output
-    parts = ["".join(piece) for piece in cut(output, cuts)]
+    parts = cut(output, cuts)
     content, calls = stream_calls(CallDetector(name), parts)
     whole = CallDetector(name).detect_and_parse(output, ADD_NOTE)
     assert content == whole.normal_text
@@ -71,7 +77,7 @@ def test_an_open_call_stays_open() -> None:
 @given(cuts=st.sets(st.integers(1, 60)))
 def test_reasoning_in_any_deltas(cuts: set[int]) -> None:
     for text, opened in ((f"<think>{THOUGHT}</think>{ANSWER}", True), (ANSWER, False)):
-        parts = ["".join(piece) for piece in cut(text, cuts)]
+        parts = cut(text, cuts)
         detector = ReasoningDetector("qwen3", force_reasoning=opened)
         found = [*map(detector.parse_streaming_increment, parts), detector.finish()]
         assert "".join(part.normal_text for part in found) == ANSWER
