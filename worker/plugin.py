@@ -7,6 +7,7 @@ only when flags are about to be parsed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import importlib
 import importlib.abc
@@ -199,11 +200,20 @@ def register_trtllm() -> None:
 
 
 def when_loaded(module_name: str, patch: Callable[[ModuleType], None]) -> None:
-    """Call `patch` with a module, at once if it is loaded."""
+    """Call `patch` with a module, at once if it is loaded.
+
+    If it lacks what is to be patched, the engine is of another version and keeps its own parsers:
+    the engine's start may not fail for it.
+    """
+
+    def patch_if_known(module: ModuleType) -> None:
+        with contextlib.suppress(AttributeError):
+            patch(module)
+
     if module_name in sys.modules:
-        patch(sys.modules[module_name])
+        patch_if_known(sys.modules[module_name])
     else:
-        install_hook(module_name, patch)
+        install_hook(module_name, patch_if_known)
 
 
 def install_hook(module_name: str, patch: Callable[[ModuleType], None]) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from types import ModuleType
 
 import pytest
 from backedge.base.engines import has_engine
+from backedge.worker import plugin
 
 # What is run in a fresh process, and what it prints.
 OURS = "print(sorted(name for name in sys.modules if name.startswith('backedge.')))"
@@ -98,3 +101,17 @@ def test_how_the_flags_get_in(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == printed
+
+
+@pytest.mark.parametrize(
+    "tables", [plugin.VLLM_TABLES, plugin.SGLANG_TABLES], ids=["vllm", "sglang"]
+)
+def test_another_version_without_these_tables_starts(
+    tables: dict[str, Callable[[ModuleType], None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, patch in tables.items():
+        other = ModuleType(name)
+        monkeypatch.setitem(sys.modules, name, other)
+        before = {**vars(other)}
+        plugin.when_loaded(name, patch)
+        assert vars(other) == before
