@@ -26,11 +26,19 @@ from .log import get_logger
 logger = get_logger(__name__)
 
 Role = Literal[
-    "flags", "worker", "frontend", "metrics", "parsers", "detokenizer", "offline", "replay"
+    "flags",
+    "worker",
+    "frontend",
+    "metrics",
+    "parsers",
+    "detokenizer",
+    "offline",
+    "replay",
+    "server",
 ]
 """When a seam is checked: before our flags are added to an engine's; when a worker, a frontend or
-the replay worker starts; when metrics are exposed; or when native parsers, native detokenizers or
-an offline back end load.
+the replay worker starts; when metrics are exposed; when native parsers, native detokenizers or
+an offline back end load; or when the flags of an engine's own server name our parsers.
 """
 Kind = Literal["replaced", "subclassed", "called", "read", "text"]
 """How a name is used: its function is replaced, its class subclassed, it is called although it is
@@ -191,6 +199,13 @@ def describe_fault(seam: Seam, fault: str, packages: Iterable[str]) -> str:
     """Return a fault in words, with what it costs and the installed versions."""
     versions = ", ".join(f"{package} {read_version(package)}" for package in packages)
     return f"{fault}, without which {seam.without} (found {versions})"
+
+
+def find_replaced(seams: Iterable[Seam], name: str) -> Use:
+    """Return the use by which one of `seams` declares a replaced function."""
+    uses = (use for seam in seams for use in seam.uses)
+    [replaced] = (use for use in uses if (use.name, use.kind) == (name, "replaced"))
+    return replaced
 
 
 def replace(use: Use, build: Build) -> None:

@@ -44,7 +44,12 @@ def _build_stop_filter(
         # A parser that reads both ids and text gets the text of each token whole.
         splits=not parser.token_aligned,
     )
-    return StopFilteredParser(parser, clock.measure("stop", stops), params.min_tokens)
+    return StopFilteredParser(
+        parser,
+        clock.measure("stop", stops),
+        params.min_tokens,
+        in_reasoning=params.stops_in_reasoning,
+    )
 
 
 def _build_logprobs(

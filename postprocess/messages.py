@@ -37,6 +37,7 @@ class PostprocessParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only
         frontend has put back into the prompt.
     draw: the frontend's, from 0 to 1, for samples of recorded requests; None if it records none.
     reports_calls: a choice's last delta reports its malformed calls and the discarded tokens.
+    stops_in_reasoning: stop strings end reasoning as well.
     """
 
     version: int = VERSION
@@ -61,6 +62,7 @@ class PostprocessParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only
     exact_turns: int = 0
     draw: float | None = None
     reports_calls: bool = False
+    stops_in_reasoning: bool = False
 
     @property
     def annotates_tokens(self) -> bool:

@@ -1,9 +1,9 @@
 """Stop strings: the first one to be complete wins, and only a possible beginning is held back.
 
 `StopFilteredParser` searches the model's raw text before the parser, so stop strings also end tool
-calls and markup. Reasoning is not searched. The token that ends reasoning may hold the first text
-of the answer after its marker; only the parser can tell, so the content of that token is searched
-after the parser.
+calls and markup. Reasoning is not searched, except in an engine's own server. The token that ends
+reasoning may hold the first text of the answer after its marker; only the parser can tell, so the
+content of that token is searched after the parser.
 
 `StopSearch` is an Aho-Corasick automaton, so the cost of a character does not depend on the number
 or length of the stop strings. It differs from the textbook in two ways: the trie stores only the
@@ -275,6 +275,7 @@ class StopFilteredParser:
     """Feeds a parser one token at a time until a stop string is complete.
 
     min_tokens: stop strings that are complete within this many tokens are ignored.
+    in_reasoning: reasoning is searched as well.
     matched: the stop string that ended the answer. The parser is then finished and must not be
         fed again.
     """
@@ -284,8 +285,11 @@ class StopFilteredParser:
         parser: StreamParser,
         stops: StopStringFilter,
         min_tokens: int,
+        *,
+        in_reasoning: bool = False,
     ) -> None:
         self._parser = parser
+        self._in_reasoning = in_reasoning
         self._filter = stops
         self._min_tokens = min_tokens
         self._tokens = 0
@@ -320,9 +324,14 @@ class StopFilteredParser:
     def _check(self, text: str, token_id: int) -> list[Piece]:
         """Return the pieces that no stop string can claim any more."""
         self._tokens += 1
-        if self._parser.in_reasoning:
+        if self._is_unsearched:
             return [*self._filter.flush(), (text, token_id)]
         return self._filter.feed(text, token_id, min_tokens_reached=self._min_tokens_reached)
+
+    @property
+    def _is_unsearched(self) -> bool:
+        """Whether the next text is reasoning in which no stop string counts."""
+        return self._parser.in_reasoning and not self._in_reasoning
 
     @property
     def _min_tokens_reached(self) -> bool:
@@ -334,9 +343,9 @@ class StopFilteredParser:
             if token_id is None:
                 events += [Content(text)] if text else []
                 continue
-            was_reasoning = self._parser.in_reasoning
+            was_unsearched = self._is_unsearched
             parsed = self._parser.feed(text, (token_id,))
-            if was_reasoning and not self._parser.in_reasoning:
+            if was_unsearched and not self._is_unsearched:
                 parsed = self._check_parsed(parsed)
                 if self.matched is not None:
                     return events + parsed + self._parser.finish()
@@ -349,7 +358,7 @@ class StopFilteredParser:
         events = self._parse(first)
         if self.matched is not None and not had_matched:
             return events  # a match has finished the parser
-        checks = self._parser.in_reasoning and not had_matched
+        checks = self._is_unsearched and not had_matched
         if token_id is None:
             events += self._parse([(text, None)])
             last = self._parser.finish(cut=cut)

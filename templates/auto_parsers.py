@@ -10,6 +10,7 @@ prompts show whether the template opens reasoning.
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -119,6 +120,20 @@ def resolve_auto(
         detection = detect_reasoning(evidence, _model_tools(tool_call, evidence))
         reasoning = take(REASONING_FLAG, detection)
     return _complete(ParserNames(tool_call, reasoning))
+
+
+def resolve_for_server(
+    names: ParserNames, model: str, *, revision: str | None = None, source: str | None = None
+) -> ParserNames:
+    """Return `resolve_auto` for an engine's own server, which has its chat template as text.
+
+    source: of the template; None for the model's own.
+    """
+    with tempfile.NamedTemporaryFile("w", suffix=".jinja", encoding="utf-8") as file:
+        file.write(source or "")
+        file.flush()
+        template = file.name if source else None
+        return resolve_auto(names, model, revision=revision, chat_template=template)
 
 
 def asks_model(names: ParserNames) -> bool:

@@ -117,6 +117,8 @@ def unknown_flags(command: Command) -> list[str]:
     module = found.group(1)
     sources = list_sources(module)
     known: set[str] = set()
+    if module.startswith("sglang."):
+        known = ENGINE_FLAGS
     if module.startswith("dynamo."):
         known = ENGINE_FLAGS | ENABLING_FLAGS
         sources = [*sources, "worker", "frontend", *SHARED_FLAGS]

@@ -10,7 +10,7 @@ import msgspec
 from ..base.errors import SetupError, exiting
 from ..base.flags import read_variable
 from ..base.json_types import JsonObject
-from ..base.seams import Build, Role, Seams, check_seams, read_version, replace
+from ..base.seams import Build, Role, Seams, check_seams, find_replaced, read_version, replace
 from ..engines.dynamo import seams as dynamo
 from ..parsers.api import Engine
 from .flags import enabling_flags
@@ -62,9 +62,7 @@ class EngineSupport(msgspec.Struct, frozen=True):
 
     def replace(self, name: str, build: Build) -> None:
         """Replace a function, which a seam declares, by what `build` returns for it."""
-        uses = (use for seam in chain(*self.seams.values()) for use in seam.uses)
-        [replaced] = (use for use in uses if (use.name, use.kind) == (name, "replaced"))
-        replace(replaced, build)
+        replace(find_replaced(chain(*self.seams.values()), name), build)
 
     def sees_flags(self, arguments: Sequence[str]) -> bool:
         """Whether Backedge's flags can be added to the engine's and read when they are parsed.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import msgspec
+from typing_extensions import override
 
 from ..base.engines import load_native_parsers
 from ..base.errors import SetupError
@@ -287,6 +288,35 @@ def list_names() -> set[str]:
     """Return the names of all flags of all engines' workers."""
     engines: tuple[Engine, ...] = get_args(Engine)
     return {name for engine in engines for names, _ in list_flags(engine) for name in names}
+
+
+class _Refused(argparse.Action):
+    """A flag that another command takes."""
+
+    @override
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        parser.error(f"{option_string}: {self.metavar}")
+
+
+def refuse_flags(
+    parser: argparse.ArgumentParser, engine: Engine, beginnings: tuple[str, ...]
+) -> None:
+    """Have the engine's own server refuse our flags in one sentence; its help does not have them.
+
+    beginnings: of the names; other flags of ours may also be the engine's.
+    """
+    reason = f"this flag of Backedge belongs to `python -m dynamo.{engine}`."
+    for names, _ in list_flags(engine):
+        if own := [name for name in names if name.startswith(beginnings)]:
+            parser.add_argument(
+                *own, action=_Refused, nargs="?", metavar=reason, help=argparse.SUPPRESS
+            )
 
 
 def add_flags(parser: argparse.ArgumentParser, engine: Engine) -> None:

@@ -7,7 +7,9 @@ only when flags are about to be parsed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
+import importlib
 import importlib.abc
 import importlib.util
 import sys
@@ -17,6 +19,12 @@ from types import ModuleType
 
 from typing_extensions import override
 
+VLLM_WORKER = "dynamo.vllm.args"
+# Flags of that worker; `vllm serve` refuses those that begin like this.
+OUR_FLAGS = ("--vllm-processing", "--postprocess-")
+SERVE = "backedge.engines.vllm.serve"
+SERVE_SGLANG = "backedge.engines.sglang.serve"
+SGLANG_WORKER = "dynamo.sglang.args"
 SERVER_ARGS = "sglang.srt.server_args"
 TRTLLM_PACKAGE = "dynamo.trtllm"
 # Its loading follows that of the module with Dynamo's flags, which imports torch.
@@ -25,7 +33,7 @@ AddFlags = Callable[[argparse.ArgumentParser], argparse.ArgumentParser]
 
 
 def register() -> None:
-    """Add the flags to vLLM's argument parser and make them effective in Dynamo.
+    """Add our flags to Dynamo's vLLM worker, and our parsers' names to vLLM's own server.
 
     Entry point `vllm.general_plugins`. `AsyncEngineArgs.add_cli_args` loads it just before it
     adds the engine's flags; ours cannot be added at any other time.
@@ -38,27 +46,75 @@ def register() -> None:
         return  # some processes load the plugins twice
     if engine_args is not None and add_cli_args is not None:
         engine_args.add_cli_args = staticmethod(with_flags(add_cli_args))
-    if "dynamo.vllm.args" in sys.modules:
-        from ..base.engines import has_engine, load_engine_module
+    if VLLM_WORKER not in sys.modules:
+        for module, patch in VLLM_TABLES.items():
+            when_loaded(module, patch)
+        return
+    from ..base.engines import has_engine, load_engine_module
 
-        if has_engine("vllm"):
-            load_engine_module("vllm", "worker").watch_arguments()
+    if has_engine("vllm"):
+        load_engine_module("vllm", "worker").watch_arguments()
 
 
 def with_flags(add_cli_args: AddFlags) -> AddFlags:
-    """Return vLLM's function that adds flags to a parser, adding ours."""
+    """Return vLLM's function that adds flags; ours come with Dynamo's worker alone."""
 
     @functools.wraps(add_cli_args)
     def add_all(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        from ..base.engines import has_engine
-        from . import flags
-
         extended = add_cli_args(parser)
-        if has_engine("vllm"):
-            flags.add_flags(extended, "vllm")
+        in_worker = VLLM_WORKER in sys.modules
+        if in_worker or any(word.replace("_", "-").startswith(OUR_FLAGS) for word in sys.argv):
+            from ..base.engines import has_engine
+            from . import flags
+
+            if not in_worker:
+                flags.refuse_flags(extended, "vllm", OUR_FLAGS)
+            elif has_engine("vllm"):
+                flags.add_flags(extended, "vllm")
         return extended
 
     return add_all
+
+
+def name_tool_parsers(module: ModuleType) -> None:
+    """Add our names to vLLM's table of tool-call parsers."""
+    from ..base import server_names
+
+    for name in server_names.list_names(server_names.TOOL_CALL_PARSERS):
+        module.ToolParserManager.register_lazy_module(name, SERVE, "ToolNames")
+
+
+def name_reasoning_parsers(module: ModuleType) -> None:
+    """Add our names to vLLM's table of reasoning parsers."""
+    from ..base import server_names
+
+    for name in server_names.list_names(server_names.REASONING_PARSERS):
+        module.ReasoningParserManager.register_lazy_module(name, SERVE, "ReasoningInGrammar")
+
+
+def serve_by_name(module: ModuleType) -> None:
+    """Have vLLM's server get one parser for reasoning and calls where a flag names one of ours."""
+    from ..base.server_names import find_own_name
+
+    manager = module.ParserManager
+    get_parser = manager.get_parser
+
+    @functools.wraps(get_parser)
+    def find_parser(*args: object, **options: object) -> object:
+        calls = options.get("tool_parser_name") if options.get("enable_auto_tools") else None
+        if any(map(find_own_name, (calls, options.get("reasoning_parser_name")))):
+            return importlib.import_module(SERVE).find_parser(**options)
+        return get_parser(*args, **options)
+
+    manager.get_parser = staticmethod(find_parser)
+
+
+# The modules with vLLM's tables, which its processes import when they need them.
+VLLM_TABLES = {
+    "vllm.tool_parsers": name_tool_parsers,
+    "vllm.reasoning": name_reasoning_parsers,
+    "vllm.parser": serve_by_name,
+}
 
 
 def register_sglang() -> None:
@@ -72,6 +128,65 @@ def register_sglang() -> None:
         patch_add_cli_args(module)
     else:
         install_hook(SERVER_ARGS, patch_add_cli_args)
+    for name, patch in SGLANG_TABLES.items():
+        when_loaded(name, patch)
+
+
+def list_sglang_names(module: ModuleType) -> None:
+    """Add our names to SGLang's lists, from which its flags have their choices."""
+    from ..base.server_names import REASONING_PARSERS, TOOL_CALL_PARSERS, list_names
+
+    if SGLANG_WORKER not in sys.modules:
+        for names, ours in (
+            ("TOOL_CALL_PARSER_NAMES", TOOL_CALL_PARSERS),
+            ("REASONING_PARSER_NAMES", REASONING_PARSERS),
+        ):
+            getattr(module, names, []).extend(list_names(ours))
+
+
+def add_sglang_calls(module: ModuleType) -> None:
+    """Add our parsers to SGLang's table of tool-call parsers."""
+    from ..base.server_names import TOOL_CALL_PARSERS
+
+    fill_table(module.FunctionCallParser.ToolCallParserEnum, TOOL_CALL_PARSERS, build_calls)
+
+
+def add_sglang_reasoning(module: ModuleType) -> None:
+    """Add our parsers to SGLang's table of reasoning parsers."""
+    from ..base.server_names import REASONING_PARSERS
+
+    fill_table(module.ReasoningParser.DetectorMap, REASONING_PARSERS, build_reasoning)
+
+
+def fill_table(
+    table: dict[str, Callable[..., object]], parsers: list[str], build: Callable[..., object]
+) -> None:
+    """Add functions that build our parsers, except in Dynamo's worker. build: by our name."""
+    from ..base.server_names import find_own_name, list_names
+
+    if SGLANG_WORKER not in sys.modules:
+        for name in list_names(parsers):
+            table[name] = functools.partial(build, find_own_name(name))
+
+
+def build_calls(name: str, tokenizer: object = None) -> object:
+    """Return our detector of calls for SGLang's server."""
+    return importlib.import_module(SERVE_SGLANG).CallDetector(name, tokenizer)
+
+
+def build_reasoning(name: str, *, tokenizer: object = None, **options: object) -> object:
+    """Return our detector of reasoning for SGLang's server."""
+    detector = importlib.import_module(SERVE_SGLANG).ReasoningDetector
+    return detector(name, tokenizer=tokenizer, **options)
+
+
+# The modules with SGLang's tables and lists of names.
+SGLANG_TABLES = {
+    "sglang.srt.function_call.parser_names": list_sglang_names,
+    "sglang.srt.parser.reasoning_parser_names": list_sglang_names,
+    "sglang.srt.function_call.function_call_parser": add_sglang_calls,
+    "sglang.srt.parser.reasoning_parser": add_sglang_reasoning,
+}
 
 
 def register_trtllm() -> None:
@@ -82,6 +197,23 @@ def register_trtllm() -> None:
     """
     if TRTLLM_PACKAGE in sys.modules:
         install_hook(LLM_WORKER, patch_trtllm)
+
+
+def when_loaded(module_name: str, patch: Callable[[ModuleType], None]) -> None:
+    """Call `patch` with a module, at once if it is loaded.
+
+    If it lacks what is to be patched, the engine is of another version and keeps its own parsers:
+    the engine's start may not fail for it.
+    """
+
+    def patch_if_known(module: ModuleType) -> None:
+        with contextlib.suppress(AttributeError):
+            patch(module)
+
+    if module_name in sys.modules:
+        patch_if_known(sys.modules[module_name])
+    else:
+        install_hook(module_name, patch_if_known)
 
 
 def install_hook(module_name: str, patch: Callable[[ModuleType], None]) -> None:
@@ -136,7 +268,7 @@ def patch_add_cli_args(module: ModuleType) -> None:
     @functools.wraps(add_cli_args)
     def add_all(parser: argparse.ArgumentParser) -> None:
         add_cli_args(parser)
-        if "dynamo.sglang.args" in sys.modules:  # otherwise this is SGLang's own server
+        if SGLANG_WORKER in sys.modules:  # otherwise this is SGLang's own server
             from ..base.engines import has_engine, load_engine_module
             from . import flags
 

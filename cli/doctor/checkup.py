@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import click
+import msgspec
 from typing_extensions import override
 
 from ...base.errors import SetupError
@@ -18,6 +19,7 @@ from .findings import Finding, build_report, show_finding
 from .fleet import check_frontend, check_system_port, check_workers
 from .installation import check_engine, check_installation
 from .model import check_model, names_for_stock, read_model, suggest_flags
+from .server_command import check_server, find_server, parse_server_command
 from .start import check_frontend_command, check_worker_start
 from .worker_command import (
     FRONTENDS,
@@ -101,6 +103,9 @@ def examine_command(target: Target) -> Iterator[Finding]:
     if not {*FRONTENDS}.isdisjoint(target.command_line):
         yield from check_frontend_command(target.command_line)
         return
+    if (server := find_server(target.command_line)) is not None:
+        yield from examine_server(target, *server)
+        return
     command = parse_worker_command(target.command_line)
     template = target.chat_template or command.chat_template
     model = command.model or target.target
@@ -113,6 +118,18 @@ def examine_command(target: Target) -> Iterator[Finding]:
     if command.engine == "vllm" and command.is_on:
         yield from check_vllm_parsers(facts, facts.resolve(read_names(command)))
     yield from check_engine(command.engine)
+
+
+def examine_server(target: Target, engine: Engine, arguments: list[str]) -> Iterator[Finding]:
+    """Check the command line of an engine's own server against its model."""
+    command = parse_server_command(engine, arguments)
+    template = target.chat_template or command.chat_template
+    facts = read_model(command.model, template, target.revision or command.revision)
+    for finding in check_model(facts):
+        # The parsers that fit are named as a worker's flags do.
+        is_fine = finding.severity == "ok"
+        yield msgspec.structs.replace(finding, fix="") if is_fine else finding
+    yield from check_server(command, facts)
 
 
 def examine_fleet(target: Target, url: str) -> Iterator[Finding]:
@@ -140,6 +157,7 @@ def examine_fleet(target: Target, url: str) -> Iterator[Finding]:
     epilog="""\b
 backedge doctor Qwen/Qwen3-8B
 backedge doctor -- python -m dynamo.vllm --model Qwen/Qwen3-8B --vllm-processing
+backedge doctor -- vllm serve Qwen/Qwen3-8B --tool-call-parser backedge
 backedge doctor http://localhost:8000
 
 Exit code: 0 if nothing is wrong, 1 with warnings, 2 with errors.""",
@@ -166,7 +184,8 @@ def command(ctx: click.Context, /, *, as_json: bool, **flags: Any) -> None:
     """Check compatibility.
 
     With a MODEL (a folder, or a name on the hub): its parsers, and the flags for a worker. With
-    a worker's command line after `--`: what it would do, before you pay for a GPU. With the
+    the command line of a worker, or of vLLM's or SGLang's own server, after `--`: what it would
+    do, before you pay for a GPU. With the
     URL of a frontend: its models and workers, and differences. With none of these: what is
     installed.
     """

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from ...base import server_names
 from ...base.engines import load_engine_module, load_native_parsers
 from ...base.errors import (
     REASONING_FLAG,
@@ -63,22 +64,34 @@ ENGINE_FLAGS = tuple(
 SHOWN = 160
 
 
-class _Kind(NamedTuple):
-    """Tool calls or reasoning. unread: the effect of having no parser for it."""
+class Kind(NamedTuple):
+    """Tool calls or reasoning.
+
+    unread: the effect of having no parser for it. prefix: of our names, in an engine's own server.
+    process: the process with these parsers.
+    """
 
     topic: str
     flag: str
     find: Callable[[str], Format | None]
     unread: str
+    prefix: str = ""
+    process: str = "the worker"
+
+    def spell(self, name: str) -> str:
+        """Return the flag with our parser of this name."""
+        if self.prefix and name == AUTO:
+            return f"{self.flag} {server_names.AUTO}"
+        return f"{self.flag} {self.prefix}{name}"
 
 
-TOOLS = _Kind(
+TOOLS = Kind(
     "tool calls",
     TOOL_CALL_FLAG,
     tool_format,
     "the model writes calls, but no parser reads them: clients get them as text",
 )
-REASONING = _Kind(
+REASONING = Kind(
     "reasoning",
     REASONING_FLAG,
     reasoning_format,
@@ -141,8 +154,9 @@ def _find_module(words: Sequence[str]) -> tuple[str, Engine]:
         if word in MODULES:
             return word, MODULES[word]
     raise SetupError(
-        f"{' '.join(words)!r} does not start a worker or a frontend; after -- give a command "
-        f"with -m and one of {', '.join((*MODULES, *FRONTENDS))}."
+        f"{' '.join(words)!r} does not start a worker or a frontend, nor an engine's server; "
+        f"after -- give a command with -m and one of {', '.join((*MODULES, *FRONTENDS))}, or "
+        "`vllm serve` or sglang.launch_server."
     )
 
 
@@ -167,7 +181,7 @@ def check_command(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding
         if name == DESCRIBED:
             yield _check_described(kind, facts, is_native=is_native)
         else:
-            yield from _check_parser(kind, name, detection, facts, is_on=command.is_on)
+            yield from check_parser(kind, name, detection, facts, is_on=command.is_on)
     yield from _check_stock_names(command, facts)
     own, asked = facts.files.context_length, command.context_length
     if own and asked and asked > own:
@@ -204,7 +218,7 @@ def _check_switch(command: WorkerCommand) -> Iterator[Finding]:
         yield Finding("ok", "post-processing", "in the worker")
 
 
-def _check_described(kind: _Kind, facts: ModelFacts, *, is_native: bool) -> Finding:
+def _check_described(kind: Kind, facts: ModelFacts, *, is_native: bool) -> Finding:
     """Check whether the model's own description has a parser."""
     flag, own = f"{kind.flag} {DESCRIBED}", facts.description
     text, fix = "the model has no `response_template` that describes it", f"leave {kind.flag} out"
@@ -221,8 +235,8 @@ def _check_described(kind: _Kind, facts: ModelFacts, *, is_native: bool) -> Find
     return Finding("ok", kind.topic, text)
 
 
-def _check_parser(
-    kind: _Kind,
+def check_parser(
+    kind: Kind,
     name: str | None,
     detection: Detection,
     facts: ModelFacts,
@@ -233,27 +247,28 @@ def _check_parser(
     yield from _check_name(kind, name, detection)
     if not name and detection.format is not None:
         where = "" if is_on else " on the frontend, which post-processes for plain workers"
-        fix = f"{kind.flag} {detection.format.name}{where}"
+        fix = f"{kind.spell(detection.format.name)}{where}"
         yield Finding("warning", kind.topic, kind.unread, fix)
     format_ = kind.find(name) if name and name != AUTO else None
     if format_ is None or name is None:
         return
     if format_ is detection.format:
-        yield Finding("ok", kind.topic, f"{kind.flag} {name} fits")
-    elif kind is REASONING:
-        yield _find_reasoning_misfit(name, format_, detection)
+        yield Finding("ok", kind.topic, f"{kind.spell(name)} fits")
+    elif kind.flag == REASONING_FLAG:
+        yield _find_reasoning_misfit(kind, name, format_, detection)
     elif detection.format is not None:
-        yield _find_tool_misfit(name, format_, detection.format, facts)
+        yield _find_tool_misfit(kind, name, format_, detection.format, facts)
 
 
-def _find_tool_misfit(name: str, format_: Format, better: Format, facts: ModelFacts) -> Finding:
-    topic, flag, _, _ = TOOLS
-    fix = f"{flag} {better.name}"
+def _find_tool_misfit(
+    kind: Kind, name: str, format_: Format, better: Format, facts: ModelFacts
+) -> Finding:
+    topic, fix = kind.topic, kind.spell(better.name)
     if any(reads_probe(probe_table(format_), turn) for turn in facts.evidence.turns):
-        text = f"{flag} {name} can read the template's calls, but {better.name} fits better"
+        text = f"{kind.spell(name)} can read the template's calls, but {better.name} fits better"
         return Finding("note", topic, text, fix)
     misread = _misread(format_, facts)
-    text = f"{flag} {name} does not fit the chat template: {misread}"
+    text = f"{kind.spell(name)} does not fit the chat template: {misread}"
     return Finding("error", topic, text, fix)
 
 
@@ -271,17 +286,18 @@ def _misread(format_: Format, facts: ModelFacts) -> str:
     return f"clients get no call for {shorten(turn.strip(), SHOWN)!r}"
 
 
-def _check_name(kind: _Kind, name: str | None, detection: Detection) -> Iterator[Finding]:
+def _check_name(kind: Kind, name: str | None, detection: Detection) -> Iterator[Finding]:
     topic, flag = kind.topic, kind.flag
     if name == AUTO and detection.format is None:
         yield Finding(
             "error",
             topic,
-            f"{flag} auto finds no parser, so the worker will not start: {detection.reason}",
+            f"{kind.spell(AUTO)} finds no parser, so {kind.process} will not start: "
+            f"{detection.reason}",
             f"name a parser, or leave {flag} out",
         )
     elif name == AUTO and detection.format is not None:
-        yield Finding("ok", topic, f"{flag} auto is {detection.format.name}")
+        yield Finding("ok", topic, f"{kind.spell(AUTO)} is {detection.format.name}")
 
 
 def check_engine_names(command: WorkerCommand, names: ParserNames) -> Iterator[Finding]:
@@ -313,10 +329,10 @@ def check_engine_names(command: WorkerCommand, names: ParserNames) -> Iterator[F
         yield Finding("ok", "parsers", f"{listed}: a parser of {owner}")
 
 
-def _find_reasoning_misfit(name: str, format_: Format, detection: Detection) -> Finding:
-    topic, flag, _, _ = REASONING
+def _find_reasoning_misfit(kind: Kind, name: str, format_: Format, detection: Detection) -> Finding:
+    topic = kind.topic
     if name in {candidate.name for candidate in detection.candidates}:
-        return Finding("note", topic, f"{flag} {name} is one of the candidates")
+        return Finding("note", topic, f"{kind.spell(name)} is one of the candidates")
     better = detection.format
     if format_.thinks_by_default and better is None:
         effect = (
@@ -328,8 +344,8 @@ def _find_reasoning_misfit(name: str, format_: Format, detection: Detection) -> 
     return Finding(
         "error",
         topic,
-        f"{flag} {format_.name}: {effect}",
-        f"{flag} {better.name}" if better is not None else f"leave {flag} out",
+        f"{kind.spell(format_.name)}: {effect}",
+        kind.spell(better.name) if better is not None else f"leave {kind.flag} out",
     )
 
 

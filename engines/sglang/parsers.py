@@ -22,6 +22,7 @@ from typing_extensions import override
 
 from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ...base.limits import MAX_DECODED
+from ...base.server_names import find_own_name
 from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from ...parsers.events import Event
 from ...parsers.native import startup_checks
@@ -214,11 +215,10 @@ NEEDS_TOKEN = {
 
 
 def known_names(flag: str) -> list[str]:
-    """Return the names that SGLang knows for one of the two flags."""
+    """Return SGLang's own names for one of the two flags."""
     is_tool_call = flag == TOOL_CALL_FLAG
-    return list(
-        FunctionCallParser.ToolCallParserEnum if is_tool_call else ReasoningParser.DetectorMap
-    )
+    table = FunctionCallParser.ToolCallParserEnum if is_tool_call else ReasoningParser.DetectorMap
+    return [name for name in table if find_own_name(name) is None]
 
 
 check_names = functools.partial(startup_checks.check_registered, known_names)

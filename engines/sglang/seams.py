@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...base.seams import Seam, Seams, called, read, replaced, text
+from ...base.seams import Seam, Seams, called, read, replaced, subclassed, text
 from ..dynamo.seams import ENDPOINT
 
 PACKAGES = ("ai-dynamo", "sglang")
@@ -234,6 +234,33 @@ FRONTEND = (
         feature=CONTENT_FORMATS,
     ),
 )
+# Checked when the flags of `sglang.launch_server` name our parsers.
+SERVER = (
+    Seam(
+        read(TOOL_PARSER + ".ToolCallParserEnum"),
+        read(REASONING + "ReasoningParser.DetectorMap"),
+        read("sglang.srt.function_call.parser_names:TOOL_CALL_PARSER_NAMES"),
+        read("sglang.srt.parser.reasoning_parser_names:REASONING_PARSER_NAMES"),
+        why="SGLang has no plugins for parsers",
+        without="its flags do not take the names of Backedge's parsers",
+    ),
+    Seam(
+        read(DETECTOR + "BaseFormatDetector"),
+        read("sglang.srt.function_call.core_types:ToolCallItem"),
+        why="SGLang has no plugins for parsers",
+        without="calls are not read",
+    ),
+    Seam(
+        subclassed(
+            REASONING + "BaseReasoningFormatDetector",
+            "think_start_token, think_end_token, *, force_reasoning, stream_reasoning, "
+            "reasoning_default",
+        ),
+        read(REASONING + "BaseReasoningFormatDetector._in_reasoning"),
+        why="SGLang has no plugins for parsers",
+        without="reasoning is not read",
+    ),
+)
 SEAMS: Seams = {
     "flags": FLAGS,
     "worker": WORKER,
@@ -241,4 +268,5 @@ SEAMS: Seams = {
     "parsers": PARSERS,
     "offline": OFFLINE,
     "frontend": FRONTEND,
+    "server": SERVER,
 }

@@ -27,6 +27,7 @@ from vllm.tool_parsers import ToolParserManager
 from vllm.utils.import_utils import import_from_path
 
 from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
+from ...base.server_names import find_own_name
 from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from ...parsers.events import Content, Event, Reasoning
 from ...parsers.native.sent_calls import SentCalls
@@ -64,10 +65,10 @@ def load_tool_parser_plugin(path: str) -> None:
 
 
 def known_names(flag: str) -> list[str]:
-    """Return the names that vLLM registers for one of the two flags; imports no parser."""
+    """Return vLLM's own names for one of the two flags; imports no parser."""
     managers = {TOOL_CALL_FLAG: ToolParserManager, REASONING_FLAG: ReasoningParserManager}
-    names: list[str] = managers[flag].list_registered()
-    return names
+    names = managers[flag].list_registered()
+    return [name for name in names if find_own_name(name) is None]
 
 
 check_names = functools.partial(check_registered, known_names)

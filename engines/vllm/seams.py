@@ -18,6 +18,7 @@ OUTPUT = "vllm.v1.engine.output_processor:"
 PROCESSOR = "dynamo.frontend.vllm_processor:"
 RENDERER = "vllm.renderers.hf:"
 PARSER = "vllm.parser."
+ONLINE = "vllm.renderers.online_renderer:OnlineRenderer."
 
 FLAGS = (
     Seam(
@@ -257,6 +258,41 @@ FRONTEND = (
         without="a frontend starts with a template that does not exist",
     ),
 )
+# Checked when the flags of `vllm serve` name our parsers.
+SERVER = (
+    Seam(
+        replaced(
+            "vllm.parser:ParserManager.get_parser",
+            "*, tool_parser_name, reasoning_parser_name, enable_auto_tools, is_harmony, "
+            "tool_strict_level",
+        ),
+        why="vLLM composes two registered parsers, which share nothing",
+        without="reasoning and calls are not read by one parser",
+    ),
+    Seam(
+        replaced(ONLINE + "warmup", "self"),
+        read(ONLINE + "parser"),
+        read(ONLINE + "renderer"),
+        read(ONLINE + "model_config"),
+        read(ONLINE + "chat_template"),
+        why="vLLM's parsers do not see the server's chat template",
+        without="parsers that do not suit the model are found with the first request",
+    ),
+    Seam(
+        replaced(ONLINE + "preprocess_chat", "self, request"),
+        why="vLLM's parsers do not see the prompt of an answer that is not streamed",
+        without="it is unknown whether an answer begins with reasoning",
+    ),
+    Seam(
+        subclassed(PARSER + "abstract_parser:Parser", "tokenizer, tools"),
+        called(PARSER + "abstract_parser:structured_outputs_to_format", "params"),
+        called(PARSER + "utils:count_history_tool_calls", "request"),
+        read("vllm.tool_parsers.tool_strict_level:ToolStrictLevel"),
+        read("vllm.exceptions:VLLMValidationError", "*, parameter"),
+        why="vLLM documents parsers of reasoning or of calls, not of both",
+        without="reasoning and calls are not read by one parser",
+    ),
+)
 SEAMS: Seams = {
     "flags": FLAGS,
     "worker": WORKER,
@@ -264,4 +300,5 @@ SEAMS: Seams = {
     "parsers": PARSERS,
     "offline": OFFLINE,
     "frontend": FRONTEND,
+    "server": SERVER,
 }

@@ -35,11 +35,11 @@ MISTAKES = [
         id="no deadline",
     ),
     pytest.param(
-        (*DOCTOR, "--", "python", "-m", "vllm.entrypoints.openai.api_server", "--model", MODEL),
+        (*DOCTOR, "--", "python", "-m", "vllm.entrypoints.openai.run_batch", "--model", MODEL),
         {},
         "does not start a worker",
         "dynamo.vllm",
-        id="vLLM's own server",
+        id="vLLM's own batch",
     ),
     pytest.param((*DOCTOR, "/no/such/model"), {}, "/no/such/model", "name a folder", id="model"),
     pytest.param(

@@ -195,7 +195,7 @@ def whole(completion: ChatCompletion) -> Response:
     for choice in completion.choices:
         message = choice.message
         response.answers[choice.index] = Answer(
-            getattr(message, "reasoning_content", None),
+            read_reasoning(message),
             message.content,
             [
                 {"id": call.id, "name": call.function.name, "arguments": call.function.arguments}
@@ -228,13 +228,14 @@ def streamed(stream: Iterable[ChatCompletionChunk], *, lenient: bool = False) ->
     return response
 
 
+def read_reasoning(part: Any) -> str | None:
+    """Return the reasoning of a message or a delta, by Dynamo's name or vLLM's."""
+    return getattr(part, "reasoning_content", None) or getattr(part, "reasoning", None)
+
+
 def check_delta(answer: Answer, delta: Any) -> None:
     """Assert what strict clients rely on."""
-    kinds = [
-        kind
-        for kind in (delta.content, getattr(delta, "reasoning_content", None), delta.tool_calls)
-        if kind
-    ]
+    kinds = [kind for kind in (delta.content, read_reasoning(delta), delta.tool_calls) if kind]
     assert len(kinds) <= 1, f"one delta mixes kinds: {delta}"
     known = len(answer.tool_calls)
     for call in delta.tool_calls or []:
@@ -250,7 +251,7 @@ def check_delta(answer: Answer, delta: Any) -> None:
 
 
 def add_delta(answer: Answer, delta: Any) -> None:
-    reasoning = getattr(delta, "reasoning_content", None)
+    reasoning = read_reasoning(delta)
     if delta.content:
         answer.content = (answer.content or "") + delta.content
     if reasoning:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from backedge.base.errors import UnknownParserError, UnusableParserError
-from backedge.engines.vllm.parsers import VllmParsers
+from backedge.base.errors import (
+    REASONING_FLAG,
+    TOOL_CALL_FLAG,
+    UnknownParserError,
+    UnusableParserError,
+)
+from backedge.engines.vllm.parsers import VllmParsers, known_names
 from backedge.parsers.base import ParserNames
-from vllm.reasoning import ReasoningParserManager
-from vllm.tool_parsers import ToolParserManager
 
 from benchmarks.samples.reasoning import REASONING_SAMPLES
 from benchmarks.samples.tokenizers import bpe
@@ -28,16 +31,16 @@ BROKEN_INSTALLS = [case for case in CASES.values() if is_missing(case.sample)]
 
 
 @pytest.mark.parametrize(
-    ("registered", "samples"),
+    ("flag", "samples"),
     [
-        (ToolParserManager.list_registered, TOOL_CALLS),
-        (ReasoningParserManager.list_registered, REASONING_SAMPLES),
+        (TOOL_CALL_FLAG, TOOL_CALLS),
+        (REASONING_FLAG, REASONING_SAMPLES),
     ],
     ids=["tool parsers", "reasoning parsers"],
 )
-def test_every_name_that_vllm_registers_has_a_sample(registered, samples):
-    missing_names = sorted(set(registered()) - {key.split()[0] for key in samples})
-    surplus = sorted({key.split()[0] for key in samples} - set(registered()))
+def test_every_name_that_vllm_registers_has_a_sample(flag, samples):
+    missing_names = sorted(set(known_names(flag)) - {key.split()[0] for key in samples})
+    surplus = sorted({key.split()[0] for key in samples} - set(known_names(flag)))
     assert not missing_names, (
         f"vLLM registers {missing_names}: add a sample of each to benchmarks/samples/"
     )
