@@ -17,9 +17,17 @@ import msgspec
 
 from ..base import limits
 from ..base.errors import RequestError, show
+from ..base.json_schema import Path
 from ..base.json_types import JsonObject, check_nesting, is_deeper
 from ..parsers.base import forces_call
 from .client_schemas import SchemaFault, find_fault, find_pattern_fault, find_tool_fault
+from .grammar_size import (
+    GrammarSize,
+    measure_pattern,
+    measure_rules,
+    measure_schema,
+    measure_tag,
+)
 
 ResponseFormatType = Literal["text", "json_object", "json_schema", "structural_tag"]
 # At most one of these constrains an answer.
@@ -229,12 +237,13 @@ def has_schemas(request: GuidedRequest) -> bool:
 def check_schemas(
     request: GuidedRequest,
     find_tool_fault: Callable[[JsonObject], SchemaFault | None] = find_tool_fault,
+    measure_tool: Callable[[JsonObject], GrammarSize] = measure_schema,
 ) -> None:
     """Raise `RequestError` for the first invalid schema, expression or grammar.
 
-    find_tool_fault: checks a tool's schema; may be a cached version.
+    find_tool_fault, measure_tool: check and measure a tool's schema; may be cached versions.
     """
-    total = 0
+    total, steps = 0, _Steps()
     for position, tool in enumerate(request.tools or []):
         parameters = tool.function.parameters
         if parameters is not None:
@@ -244,13 +253,61 @@ def check_schemas(
                 unit = "bytes of schemas or more"
                 raise RequestError.too_many("tools", total, unit, limits.MAX_SCHEMAS_BYTES)
             _raise_fault(field, find_tool_fault(parameters))
+            steps.add(field, measure_tool(parameters))
     for field, schema in _find_answer_schemas(request):
         _measure(field, schema)
         _raise_fault(field, find_fault(schema))
-    _check_structural_tag(request)
+        steps.add(field, measure_schema(schema))
+    _check_structural_tag(request, steps)
     for field in GUIDED_TEXTS:
         if (text := getattr(request, field)) is not None:
             _check_text(field, text)
+            if isinstance(text, str):
+                measure = measure_rules if field == "guided_grammar" else measure_pattern
+                steps.add(field, GrammarSize(0, {text: measure(text)}))
+
+
+def check_guided_decoding(guided_decoding: JsonObject) -> None:
+    """Raise `RequestError` if Dynamo's `guided_decoding` takes too many steps.
+
+    For a worker, whose frontend may have checked nothing.
+    """
+    steps, field = _Steps(), "sampling_options.guided_decoding"
+    for kind, value in guided_decoding.items():
+        if kind in ("regex", "whitespace_pattern") and isinstance(value, str):
+            steps.add(f"{field}.{kind}", GrammarSize(0, {value: measure_pattern(value)}))
+        elif kind == "grammar" and isinstance(value, str):
+            steps.add(f"{field}.{kind}", GrammarSize(0, {value: measure_rules(value)}))
+        elif kind in ("json", "structural_tag") and value is not None:
+            measure = measure_schema if kind == "json" else measure_tag
+            steps.add(f"{field}.{kind}", measure(_decode_text(value)))
+
+
+def _decode_text(schema: object) -> object:
+    if not isinstance(schema, str):
+        return schema
+    return msgspec.json.decode(check_nesting(schema))
+
+
+class _Steps:
+    """Adds up the steps of a request's grammars."""
+
+    def __init__(self) -> None:
+        self._sum = 0
+        self._known: set[object] = set()
+
+    def add(self, field: str, size: GrammarSize) -> None:
+        """Add a field's. Raises `RequestError` if they are too many, with the largest part."""
+        self._sum += size.objects + sum(
+            steps for text, steps in size.texts.items() if text not in self._known
+        )
+        self._known.update(size.texts)
+        if self._sum > limits.MAX_GRAMMAR_STEPS:
+            steps, path = size.largest
+            is_alone = steps > limits.MAX_GRAMMAR_STEPS
+            count, field = (steps, field + _write_path(path)) if is_alone else (self._sum, field)
+            unit = "steps in the grammar of an engine"
+            raise RequestError.too_many(field, count, unit, limits.MAX_GRAMMAR_STEPS)
 
 
 def _measure(field: str, schema: object) -> int:
@@ -265,8 +322,11 @@ def _measure(field: str, schema: object) -> int:
 
 def _raise_fault(field: str, fault: SchemaFault | None) -> None:
     if fault is not None:
-        steps = (f"[{word}]" if isinstance(word, int) else f".{word}" for word in fault.path)
-        raise RequestError.wrong(field + "".join(steps), fault.value, fault.allowed)
+        raise RequestError.wrong(field + _write_path(fault.path), fault.value, fault.allowed)
+
+
+def _write_path(path: Path) -> str:
+    return "".join(f"[{word}]" if isinstance(word, int) else f".{word}" for word in path)
 
 
 def _find_answer_schemas(request: GuidedRequest) -> Iterator[tuple[str, object]]:
@@ -296,9 +356,11 @@ def _decode_guided_json(guided_json: object) -> object:
     return schema
 
 
-def _check_structural_tag(request: GuidedRequest) -> None:
+def _check_structural_tag(request: GuidedRequest, steps: _Steps) -> None:
     if request.response_format is not None and request.response_format.type == "structural_tag":
-        _measure("response_format", request.raw["response_format"])
+        tag = request.raw["response_format"]
+        _measure("response_format", tag)
+        steps.add("response_format", measure_tag(tag))
 
 
 def _check_text(field: str, text: object) -> None:

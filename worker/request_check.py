@@ -14,6 +14,7 @@ from ..base import limits
 from ..base.errors import PoolAbsentError, RequestError
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
+from ..guided.guided_request import check_guided_decoding
 from ..postprocess.messages import KEY, PostprocessParams
 from ..postprocess.stop_tokens import STOP_TOKENS
 
@@ -64,6 +65,18 @@ def check_engine_fields(request: JsonObject, vocabulary_size: int | None) -> Non
     hidden = stops.get(_HIDDEN_STOP_TOKENS)
     _check_token_ids(f"stop_conditions.{_HIDDEN_STOP_TOKENS}", hidden, own_size)
     _check_token_ids("eos_token_ids", request.get("eos_token_ids"), own_size)
+    if KEY not in _read_object(request, "extra_args"):
+        _check_foreign_grammar(request)
+
+
+def _check_foreign_grammar(request: JsonObject) -> None:
+    """Raise `RequestError` for a grammar that would hold up the engine.
+
+    Backedge's frontends have checked theirs, and name the client's field.
+    """
+    guided = _read_object(request, "sampling_options").get("guided_decoding")
+    if isinstance(guided, dict):
+        check_guided_decoding(guided)
 
 
 def check_params(params: PostprocessParams, prompt_and_resumed: int) -> None:

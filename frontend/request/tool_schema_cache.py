@@ -16,17 +16,23 @@ import msgspec
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_TOOL_FORMS_BYTES
 from ...guided.client_schemas import SchemaFault, find_tool_fault, standardize
+from ...guided.grammar_size import GrammarSize, measure_schema
 from ...guided.guided_request import Tool, check_schemas
 from .chat_request import ChatRequest
 
-# Memory of an entry, and of a standard form for each byte of the schema's text.
-BYTES_EACH, BYTES_PER_BYTE = 300, 20
+# Memory of an entry, of a standard form for each byte of the schema's text, and of an expression.
+BYTES_EACH, BYTES_PER_BYTE, BYTES_PER_TEXT = 600, 20, 200
+_NO_STEPS = GrammarSize(0, {})
 
 
 class _Standard(NamedTuple):
-    """form: the standard form of a valid schema; None if it is already standard."""
+    """form: the standard form of a valid schema; None if it is already standard.
+
+    steps: of the grammar that an engine makes of it. size: an estimate of the entry's memory.
+    """
 
     form: JsonObject | None
+    steps: GrammarSize
     size: int
 
 
@@ -46,9 +52,13 @@ class StandardForms:
                 self._known.move_to_end(key)
             return found
 
-    def add(self, key: bytes, form: JsonObject | None, length: int) -> None:
+    def add(
+        self, key: bytes, form: JsonObject | None, length: int, steps: GrammarSize = _NO_STEPS
+    ) -> None:
         """Add a form. length: of the schema's text, in bytes."""
-        added = _Standard(form, BYTES_EACH + (0 if form is None else BYTES_PER_BYTE * length))
+        size = BYTES_EACH + (0 if form is None else BYTES_PER_BYTE * length)
+        size += sum(BYTES_PER_TEXT + 4 * len(str(text)) for text in steps.texts)
+        added = _Standard(form, steps, size)
         with self._lock:
             if key not in self._known:
                 self._known[key] = added
@@ -74,13 +84,19 @@ def find_tool_schema_fault(schema: JsonObject) -> SchemaFault | None:
     fault = find_tool_fault(schema)
     if fault is None:
         standard = standardize(schema)
-        _standard_forms.add(key, None if standard is schema else standard, len(text))
+        form = None if standard is schema else standard
+        _standard_forms.add(key, form, len(text), measure_schema(schema))
     return fault
+
+
+def _measure_tool_schema(schema: JsonObject) -> GrammarSize:
+    known = _standard_forms.find(_make_key(msgspec.json.encode(schema)))
+    return measure_schema(schema) if known is None else known.steps
 
 
 def check_request_schemas(request: ChatRequest) -> None:
     """Raise `RequestError` for the first invalid schema, expression or grammar."""
-    check_schemas(request, find_tool_schema_fault)
+    check_schemas(request, find_tool_schema_fault, _measure_tool_schema)
 
 
 def standard_parameters(parameters: JsonObject) -> JsonObject:

@@ -8,7 +8,9 @@ import random
 from typing import Any
 
 import pytest
+from backedge.base.limits import MAX_GRAMMAR_STEPS
 from backedge.guided.client_schemas import find_tool_fault, standardize
+from backedge.guided.grammar_size import measure_schema
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import ToolCallCut, ToolCallMalformed, join
 from backedge.parsers.formats.hermes import HERMES
@@ -105,6 +107,9 @@ def instances(name: str) -> list[Any]:
 def test_no_schema_is_refused_and_each_has_arguments() -> None:
     faults = [name for name in SCHEMAS if find_tool_fault(declare(SCHEMAS[name])) is not None]
     assert faults == []
+    sizes = map(measure_schema, SCHEMAS.values())
+    steps = max(size.objects + sum(size.texts.values()) for size in sizes)
+    assert steps < MAX_GRAMMAR_STEPS / 10
     assert [name for name in SCHEMAS if not instances(name)] == ["TestRangeConstraints 3"]
 
 

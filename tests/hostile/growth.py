@@ -1,9 +1,10 @@
 """Prints how the work grows with the size of what strangers wrote: python -m tests.hostile.growth
 
-Eight tables at 10, 40 and 160 KB: each format's parser on what it likes least of its own markers,
+Nine tables at 10, 40 and 160 KB: each format's parser on what it likes least of its own markers,
 each function of a frontend that walks a request, on the field that it walks, what recognizes a
 kept turn, what a frontend does to an answer and to two turns of a conversation, and the spelling of
-answers that Dynamo reads again, and the markers in a text that no parser reads.
+answers that Dynamo reads again, the markers in a text that no parser reads, and the grammars of
+other frontends, which a worker measures.
 `test_growth.py` finds functions that no table reaches. Time is the CPU's, the least of three runs;
 the last column is the growth over sixteen times the size, 1.0 if it is linear. Exit status 1 if one
 grows by more than `TOLERANCE`.
@@ -35,6 +36,7 @@ from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
 from backedge.postprocess.raw_text import RawTexts
+from backedge.worker.request_check import check_engine_fields
 from dynamo.llm.exceptions import DynamoException
 
 from tests.engines.frontends.all_edges import card, load
@@ -280,6 +282,25 @@ def measure_spelling() -> Iterator[tuple[str, list[float]]]:
         yield name, max(times, key=lambda each: each[-1])
 
 
+# Constraints as Dynamo's frontends send them, by their names in its requests.
+CONSTRAINTS = ("json", "regex", "grammar", "structural_tag")
+FOREIGN: dict[str, Callable[[int], Fields]] = {
+    name: build for name, build in FIELDS.items() if name.startswith(("guided", "struct"))
+}
+
+
+def measure_foreign() -> Iterator[tuple[str, list[float]]]:
+    """Yield the times in which a worker measures a constraint."""
+
+    def run(fields: Fields) -> None:
+        tag = fields.get("response_format")
+        found = {name: fields.get(f"guided_{name}", tag) for name in CONSTRAINTS}
+        check_engine_fields({"sampling_options": {"guided_decoding": found}}, None)
+
+    for name, build in FOREIGN.items():
+        yield name, [measure(functools.partial(run, build(size))) for size in SIZES]
+
+
 TABLES: dict[str, Callable[[], Iterator[tuple[str, list[float]]]]] = {
     "field": measure_fields,
     "field, plain worker": functools.partial(measure_fields, PLAIN),
@@ -288,6 +309,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, list[float]]]]] = {
     "two turns": measure_conversations,
     "raw text": measure_raw,
     "answer that Dynamo reads again": measure_spelling,
+    "constraint, on a worker": measure_foreign,
 }
 
 

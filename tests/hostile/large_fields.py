@@ -170,6 +170,9 @@ FIELDS: dict[str, Callable[[int], Fields]] = {
     "response_format, choices": lambda size: good(
         response_format=json_schema({"enum": choices(size)})
     ),
+    "response_format, lengths": lambda size: good(
+        response_format=json_schema({"anyOf": [{"maxLength": n} for n in range(size // 18)]})
+    ),
     "response_format, deep": lambda size: good(response_format=json_schema(nested(size))),
     "structural tags": lambda size: good(response_format=structural_tags(size)),
     "structures": lambda size: good(response_format=structures(size)),
@@ -177,6 +180,10 @@ FIELDS: dict[str, Callable[[int], Fields]] = {
     "guided_json as text": lambda size: good(guided_json=json.dumps(defined(size))),
     "guided_choice": lambda size: good(guided_choice=choices(size)),
     "guided_regex": lambda size: good(guided_regex="(a|b)" * (size // 5)),
+    "guided_regex, copies": lambda size: good(guided_regex="(a{1,9})?" * (size // 9)),
+    "guided_grammar, rules": lambda size: good(
+        guided_grammar='a ::= "b"? [c]{1,9} a\n' * (size // 22)
+    ),
     "guided_grammar": lambda size: good(guided_grammar='root ::= "a"\n' * (size // 13)),
     "two constraints": lambda size: good(
         response_format=json_schema(defined(size // 3)),

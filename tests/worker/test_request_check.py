@@ -54,6 +54,32 @@ def test_a_number_of_the_engines_has_its_range(group, field, value):
     assert caught.value.field == f"{group}.{field}"
 
 
+LARGE = "[a-z]{1,20000}"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "small"),
+    [
+        ("json", {"items": {"pattern": LARGE}}, {"items": {}, "required": 5}),
+        ("json", f'{{"pattern": "{LARGE}"}}', '{"pattern": "a+"}'),
+        ("regex", LARGE, "a+"),
+        ("whitespace_pattern", LARGE, " "),
+        ("grammar", f"root ::= {LARGE}", 'root ::= "a"'),
+        ("structural_tag", {"format": {"type": "regex", "pattern": LARGE}}, {}),
+        ("choice", None, ["a", "b"]),
+    ],
+)
+def test_a_stock_frontends_grammar_is_measured(field, value, small):
+    check_engine_fields({"sampling_options": {"guided_decoding": {field: small}}}, None)
+    if value is not None:
+        request = {"sampling_options": {"guided_decoding": {field: value}}}
+        # Backedge's frontends have checked theirs.
+        check_engine_fields({**request, "extra_args": {KEY: {}}}, None)
+        with pytest.raises(RequestError, match="steps in the grammar of an engine; at most") as it:
+            check_engine_fields(request, None)
+        assert it.value.field.startswith(f"sampling_options.guided_decoding.{field}")
+
+
 @pytest.mark.parametrize(
     ("n", "best_of", "refused"), [(1, 3, True), (None, 2, True), (2, 2, False), (None, 1, False)]
 )

@@ -32,6 +32,11 @@ class Bad(NamedTuple):
         return f"{self.field[:60]}: {text if len(text) < 60 else text[:57] + '...'}"
 
 
+def optional(count: int, **bounds: int) -> dict[str, Any]:
+    """Return the schema of an object with so many optional properties."""
+    return {"type": "object", "properties": {f"p{n}": {} for n in range(count)}, **bounds}
+
+
 def nested(levels: int) -> dict[str, Any]:
     schema: dict[str, Any] = {}
     for _ in range(levels):
@@ -265,6 +270,16 @@ SCHEMAS: list[tuple[str, Any]] = [
     ("", {"enum": ["x" * 300_000]}),
     ("", {"allOf": [{} for _ in range(20_000)]}),
     ("", nested(110)),
+    # Small ones of which engines make large grammars.
+    (".pattern", {"type": "string", "pattern": "^[a-z]{1,20000}$"}),
+    (".properties.a.pattern", {"properties": {"a": {"pattern": "(([a-z]{30}x){30}y){30}"}}}),
+    (".items.pattern", {"items": {"pattern": "[a-z]?" * 100}}),
+    (".patternProperties", {"patternProperties": {"^[a-z]{1,20000}$": {}}}),
+    ("", optional(2_000)),
+    (".$defs.a", {"$defs": {"a": optional(300, minProperties=150)}}),
+    (".anyOf[1]", {"anyOf": [{}, optional(300, maxProperties=150)]}),
+    ("", {"anyOf": [optional(100) for _ in range(200)]}),
+    ("", {"anyOf": [{"type": "string", "maxLength": 100 + n} for n in range(100)]}),
 ]
 
 
@@ -280,6 +295,20 @@ def schemas() -> Iterator[Bad]:
     forced = {**FORCED, "tools": [tool({"type": "nonsense"})]}
     yield Bad("tools[0].function.parameters.type", forced)
     yield Bad("tools", {"tools": [tool({"enum": ["x" * 200_000]}, f"f{i}") for i in range(6)]})
+    large = {"type": "string", "pattern": "[a-z]{1,20000}"}
+    for part in (
+        {"type": "json_schema", "json_schema": large},
+        {"type": "sequence", "elements": [{**large, "type": "regex"}]},
+        {"type": "grammar", "grammar": "root ::= [a-z]{1,20000}"},
+    ):
+        yield Bad(
+            "response_format", {"response_format": {"type": "structural_tag", "format": part}}
+        )
+    structures = [{"begin": "<a>", "schema": large, "end": "</a>"}]
+    older = {"type": "structural_tag", "structures": structures, "triggers": ["<a>"]}
+    yield Bad("response_format", {"response_format": older})
+    tools = [tool({"pattern": f"[a-z]{{{n},3000}}"}, f"f{n}") for n in range(4)]
+    yield Bad("tools[2].function.parameters", {"tools": tools})
     yield Bad("guided_json", {"guided_json": "[" * 100_000})
     yield Bad("guided_json", {"guided_json": "[" * 500 + "]" * 500})
     yield Bad("guided_json", {"guided_json": '{"items":' * 500 + "{}" + "}" * 500})
@@ -329,6 +358,13 @@ def choices() -> Iterator[Bad]:
     yield Bad("guided_regex", {"guided_regex": ""})
     yield Bad("guided_regex", {"guided_regex": "(" * 5000 + ")" * 5000})
     yield Bad("guided_regex", {"guided_regex": "a" * 10_000})
+    yield Bad("guided_regex", {"guided_regex": "[a-z]{1,20000}"})
+    yield Bad("guided_grammar", {"guided_grammar": "root ::= " + '"a"? ' * 400})
+    yield Bad("guided_grammar", {"guided_grammar": f"root ::= {'a ' * 400}\na ::= [a-z]?"})
+    yield Bad(
+        "guided_whitespace_pattern",
+        {"guided_json": {}, "guided_whitespace_pattern": "[ ]{0,20000}"},
+    )
     yield Bad("guided_grammar", {"guided_grammar": 5})
     yield Bad("guided_grammar", {"guided_grammar": "a" * 70_000})
     yield Bad("guided_choice", {"guided_choice": "a"})
