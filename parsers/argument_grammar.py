@@ -6,10 +6,10 @@ and the keys around them, come from here.
 
 from __future__ import annotations
 
+import itertools
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import product
 from typing import NamedTuple
 
 import msgspec
@@ -24,6 +24,9 @@ _PIECE = re.compile(r"(\{(?:name|index|key|type|value)\}|\n[ \t]*)")
 # Other keys may need escapes or contain markers.
 _PLAIN_KEY = re.compile(r"[\w.:/$@-]+(?: [\w.:/$@-]+)*")
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_"
+_LONGEST_KEY = 64
+# The pattern of the keys that differ after one beginning.
+_BRANCH_BYTES = 2 * len(_KEY_CHARACTERS)
 # References that a part of a schema cannot take along: to its root, and out of the schema.
 _TO_ROOT = re.compile(rb'"\$ref":"#(?!/(?:\$defs|definitions)/)')
 _OUTWARD = re.compile(rb'"\$ref":"[^#]')
@@ -243,7 +246,14 @@ class ParameterGrammar(SchemaGrammar):
 
     def _spell_others(self, keys: Iterable[str], depth: int) -> JsonObject:
         """Return the grammar of keys other than `keys`."""
-        return matching(differ({"", *keys}))
+        return self._differ(keys)
+
+    def _differ(self, keys: Iterable[str], characters: str = "") -> JsonObject:
+        """Return the grammar of keys other than `keys`. characters: as for `differ`."""
+        # No other key is longer.
+        short = {"", *(key for key in keys if len(key) <= _LONGEST_KEY)}
+        self._spend(_BRANCH_BYTES * count_beginnings(short))
+        return matching(differ(short, characters))
 
     def _build_member(self, key: JsonObject, schema: object, depth: int) -> JsonObject:
         """Return the grammar of a member. key: of its name."""
@@ -351,7 +361,7 @@ def _list_rests(markers: Iterable[str]) -> set[str]:
     """
     return {
         more[len(less) :]
-        for more, less in product(markers, repeat=2)
+        for more, less in itertools.product(markers, repeat=2)
         if more.startswith(less) and more[len(less) :].strip()
     }
 
@@ -377,6 +387,17 @@ def check_key(key: str) -> str:
     return key
 
 
+def count_beginnings(keys: Iterable[str]) -> int:
+    """Count the different beginnings of all keys."""
+    ordered = sorted(keys)
+    return sum(map(len, ordered)) - sum(itertools.starmap(_count_same, itertools.pairwise(ordered)))
+
+
+def _count_same(first: str, second: str) -> int:
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (char, other) in pairs if char != other), len(first))
+
+
 def differ(keys: set[str], characters: str = "") -> str:
     """Return a pattern for keys other than `keys`; {""} of them is also one.
 
@@ -387,7 +408,7 @@ def differ(keys: set[str], characters: str = "") -> str:
         following.setdefault(key[0], set()).add(key[1:])
     firsts = characters or _KEY_CHARACTERS
     free = "".join(char for char in firsts if char not in following)
-    found = [f"[{free}][{_KEY_CHARACTERS}]{{0,63}}"] if free else []
+    found = [f"[{free}][{_KEY_CHARACTERS}]{{0,{_LONGEST_KEY - 1}}}"] if free else []
     found += [char + differ(rest) for char, rest in following.items() if char in _KEY_CHARACTERS]
     return f"(?:{'|'.join(found)})" + ("" if "" in keys else "?")
 

@@ -10,11 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import accumulate
 
 import msgspec
 from typing_extensions import override
 
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_SCHEMA_DEPTH
 from .argument_grammar import (
     MAX_DEPTH,
     MAX_LENGTH,
@@ -22,7 +24,6 @@ from .argument_grammar import (
     Inexpressible,
     ParameterGrammar,
     check_key,
-    differ,
     either,
     escape,
     exactly,
@@ -44,6 +45,8 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _HEX = "[0-9a-fA-F]"
 # No surrogates: two of them are one character in JSON, and two in Python.
 _ESCAPE = rf"\\(?:[\\'\"nrt]|x{_HEX}{{2}}|u(?:[0-9a-cefA-CEF]{_HEX}{{3}}|[dD][0-7]{_HEX}{{2}}))"
+# Bytes of a value's grammar, at least, and of what is around the parts of a grammar.
+_VALUE_BYTES, _AROUND_BYTES = 64, 32
 # No value fits.
 _NEVER = either(())
 # Values that have two spellings.
@@ -72,6 +75,76 @@ class _TooDeep(Inexpressible):
     """A value that its schema requires contains itself too often."""
 
 
+class _Sizes:
+    """The sizes of grammars as JSON. A part that stands in many places is measured once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+        # Others would get the ids of parts that are gone.
+        self._kept: list[JsonObject] = []
+
+    def measure(self, grammar: JsonObject) -> int:
+        """Return about the size of a grammar in bytes."""
+        known, waiting = self._known, [grammar]
+        while waiting:
+            part = waiting.pop()
+            if id(part) in known:
+                continue
+            inner = (part["content"],) if "content" in part else part.get("elements", ())
+            new = [each for each in inner if id(each) not in known]
+            if new:
+                waiting += [part, *new]
+                continue
+            self._kept.append(part)
+            if inner:
+                known[id(part)] = _AROUND_BYTES + sum(known[id(each)] for each in inner)
+            else:
+                known[id(part)] = len(msgspec.json.encode(part))
+        return known[id(grammar)]
+
+
+class _Chain:
+    """The members of an object in their order, of which the first has nothing in front of it.
+
+    Whichever member is the first, all later ones follow in their other form. Halves of the members
+    share these, so a member is written some log(n) times; a tag cannot name a part to use it again.
+
+    forms: each as the first, and later. firsts: the number of those that can be the first.
+    size: of the grammar, which is not made for it.
+    """
+
+    def __init__(
+        self, forms: list[tuple[JsonObject, JsonObject]], firsts: int, sizes: _Sizes
+    ) -> None:
+        self._forms = forms
+        self._firsts = firsts
+        later = [0, *accumulate(sizes.measure(later) for _, later in forms)]
+        self.size = later[-1] - later[firsts]
+        self.size += sum(sizes.measure(first) for first, _ in forms[:firsts])
+        waiting = [(0, firsts)]
+        while waiting:
+            begin, end = waiting.pop()
+            if end - begin > 1:
+                middle = (begin + end) // 2
+                self.size += later[end] - later[middle]
+                waiting += [(begin, middle), (middle, end)]
+
+    def build(self) -> JsonObject:
+        """Return the grammar."""
+        return in_turn([self._begin(0, self._firsts), *self._follow(self._firsts, None)])
+
+    def _begin(self, begin: int, end: int) -> JsonObject:
+        """Return the grammar of some members, of which one is the first."""
+        if end - begin == 1:
+            return self._forms[begin][0]
+        middle = (begin + end) // 2
+        early = in_turn([self._begin(begin, middle), *self._follow(middle, end)])
+        return either([early, self._begin(middle, end)])
+
+    def _follow(self, begin: int, end: int | None) -> list[JsonObject]:
+        return [later for _, later in self._forms[begin:end]]
+
+
 class LiteralGrammar(ParameterGrammar):
     """Arguments whose values are literals (`Literals`)."""
 
@@ -87,6 +160,8 @@ class LiteralGrammar(ParameterGrammar):
         self._literals = spelling.literals or Literals(", ")
         self._exits = [self._literals.mark]
         self._open = Counter[str]()
+        self._sizes = _Sizes()
+        self._member_bytes += _VALUE_BYTES
 
     @override
     def _spell(self, key: str, depth: int) -> JsonObject:
@@ -100,7 +175,7 @@ class LiteralGrammar(ParameterGrammar):
 
     @override
     def _spell_others(self, keys: Iterable[str], depth: int) -> JsonObject:
-        key = matching(differ({"", *keys}, _LETTERS))
+        key = self._differ(keys, _LETTERS)
         bare = self._literals.mark or not depth
         return key if bare else in_turn([exactly("'"), key, exactly("'")])
 
@@ -124,22 +199,20 @@ class LiteralGrammar(ParameterGrammar):
         if self._any_order:
             every = [*(member for member, _ in kept), *others]
             return self._list(either(every)) if every else exactly("")
-        # Each as the first of the members, and after another.
-        forms = [(member, self._follow(member, needed=needed)) for member, needed in kept]
-        forms += [(self._list(member, 1), star(self._after(member))) for member in others]
-        return self._chain(forms, [needed for _, needed in kept])
+        return self._order(kept, others) if kept or others else exactly("")
 
-    def _chain(self, forms: list[tuple[JsonObject, JsonObject]], needed: list[bool]) -> JsonObject:
-        """Return the grammar of members in their order. forms: of each as the first, and later."""
-        if not forms:
-            return exactly("")
-        last = needed.index(True) if True in needed else len(forms) - 1
-        starts = [
-            in_turn([first, *(later for _, later in forms[index + 1 :])])
-            for index, (first, _) in enumerate(forms[: last + 1])
-        ]
-        self._spend(len(msgspec.json.encode(starts)))
-        return either(starts) if True in needed else optional(either(starts))
+    def _order(
+        self, members: list[tuple[JsonObject, bool]], others: list[JsonObject]
+    ) -> JsonObject:
+        """Return the grammar of members in their order, then others."""
+        # Each as the first of the members, and after another.
+        forms = [(member, self._follow(member, needed=needed)) for member, needed in members]
+        forms += [(self._list(member, 1), star(self._after(member))) for member in others]
+        needs = [needed for _, needed in members]
+        firsts = needs.index(True) + 1 if True in needs else len(forms)
+        chain = _Chain(forms, firsts, self._sizes)
+        self._spend(chain.size)
+        return chain.build() if True in needs else optional(chain.build())
 
     def _follow(self, member: JsonObject, *, needed: bool) -> JsonObject:
         return self._after(member) if needed else optional(self._after(member))
@@ -149,6 +222,7 @@ class LiteralGrammar(ParameterGrammar):
 
     def _list(self, item: JsonObject, least: int = 0, most: int | None = None) -> JsonObject:
         """Return the grammar of items with the text between them."""
+        self._spend(2 * self._sizes.measure(item))
         most = None if most is None else most - 1
         items = in_turn([item, repeat(self._after(item), max(least - 1, 0), most)])
         return items if least else optional(items)
@@ -159,6 +233,8 @@ class LiteralGrammar(ParameterGrammar):
         branch: the number of alternatives around the schema.
         """
         self._spend(self._member_bytes)
+        if depth > MAX_SCHEMA_DEPTH:
+            raise Inexpressible(f"its values are nested more than {MAX_SCHEMA_DEPTH} levels deep")
         reference = str(schema.get("$ref")) if isinstance(schema, dict) else ""
         nests = isinstance(schema, dict) and "$ref" in schema
         if nests and self._open[reference] >= MAX_NESTED:

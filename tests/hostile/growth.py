@@ -1,10 +1,10 @@
 """Prints how the work grows with the size of what strangers wrote: python -m tests.hostile.growth
 
-Nine tables at 10, 40 and 160 KB: each format's parser on what it likes least of its own markers,
+Ten tables at 10, 40 and 160 KB: each format's parser on what it likes least of its own markers,
 each function of a frontend that walks a request, on the field that it walks, what recognizes a
 kept turn, what a frontend does to an answer and to two turns of a conversation, and the spelling of
-answers that Dynamo reads again, the markers in a text that no parser reads, and the grammars of
-other frontends, which a worker measures.
+answers that Dynamo reads again, the markers in a text that no parser reads, the grammars of
+other frontends, which a worker measures, and the grammars of calls.
 `test_growth.py` finds functions that no table reaches. Time is the CPU's, the least of three runs;
 the last column is the growth over sixteen times the size, 1.0 if it is linear. Exit status 1 if one
 grows by more than `TOLERANCE`.
@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from backedge.base.errors import BackedgeError
+from backedge.base.gc_freeze import freeze_loaded
 from backedge.frontend.prompt_queue import PromptQueue
 from backedge.frontend.request.chat_request import decode_chat_request
 from backedge.frontend.response.inert_content import spell_inert
@@ -35,6 +36,7 @@ from backedge.parsers.base import ParserRequest
 from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
+from backedge.parsers.structural_tag import build_tag
 from backedge.postprocess.raw_text import RawTexts
 from backedge.worker.request_check import check_engine_fields
 from dynamo.llm.exceptions import DynamoException
@@ -43,7 +45,17 @@ from tests.engines.frontends.all_edges import card, load
 from tests.engines.frontends.bad_requests import USER, tool
 from tests.frontend.doubles import Card, Context, Engine
 from tests.frontend.turns.conversations import Agent, drop_reasoning, result_of
-from tests.hostile.large_fields import FIELDS, Fields, call, entries, good, properties, words
+from tests.hostile.large_fields import (
+    FIELDS,
+    LEVELS,
+    Fields,
+    call,
+    defined,
+    entries,
+    good,
+    properties,
+    words,
+)
 from tests.parsers.families.family import TOOLS
 from tests.parsers.test_linear_cost import BEHIND, SIGNS, pieces_of
 from tests.support import encode, write
@@ -301,6 +313,39 @@ def measure_foreign() -> Iterator[tuple[str, list[float]]]:
         yield name, [measure(functools.partial(run, build(size))) for size in SIZES]
 
 
+def deep(size: int) -> Fields:
+    """Return a schema of about so many bytes as JSON, nested as deep as is allowed."""
+    lists: Fields = {"type": "string"}
+    for _ in range(LEVELS):
+        lists = {"type": "array", "items": lists}
+    named = {f"p{number:06}": lists for number in range(size // len(json.dumps(lists)) + 1)}
+    return {"type": "object", "properties": named}
+
+
+# Parameters of which the grammar of a forced call is made.
+PARAMETERS: dict[str, Callable[[int], Fields]] = {
+    "strings": properties,
+    "strings and others": lambda size: {**properties(size), "additionalProperties": True},
+    "references": defined,
+    "lists": deep,
+    "a long name": lambda size: {"properties": {"x" * size: {}}, "additionalProperties": True},
+}
+
+
+def measure_grammars() -> Iterator[tuple[str, list[float]]]:
+    """Yield, for each kind of parameters, the times of the format that takes longest."""
+    for name, build in PARAMETERS.items():
+        schemas = [build(size) for size in SIZES]
+        times = [
+            [
+                measure(functools.partial(build_tag, format_, [("f", schema)], forced=True))
+                for schema in schemas
+            ]
+            for format_ in FORMATS
+        ]
+        yield name, max(times, key=lambda each: each[-1])
+
+
 TABLES: dict[str, Callable[[], Iterator[tuple[str, list[float]]]]] = {
     "field": measure_fields,
     "field, plain worker": functools.partial(measure_fields, PLAIN),
@@ -310,11 +355,13 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, list[float]]]]] = {
     "raw text": measure_raw,
     "answer that Dynamo reads again": measure_spelling,
     "constraint, on a worker": measure_foreign,
+    "grammar of a forced call": measure_grammars,
 }
 
 
 def main() -> int:
     """Print the tables."""
+    freeze_loaded()  # as in a server; else collections count as growth
     failed = False
     for title, rows in {"parser and text": measure_formats, **TABLES}.items():
         write(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -140,3 +143,53 @@ def test_references_that_stand_for_millions_of_values_cost_little() -> None:
     for spelling in (PYTHON, MARKED):
         with pytest.raises(Inexpressible, match=f"more than {MAX_GRAMMAR_BYTES} bytes"):
             compile_arguments(spelling, declare(again, **{"$defs": {"a": wide}}))
+
+
+@pytest.mark.parametrize("required", [(), (0,), (3,), (6,), (1, 4), tuple(range(7))], ids=str)
+def test_any_part_of_the_members_may_follow_each_other_in_order(required: tuple[int, ...]) -> None:
+    members = [f"p{number}" for number in range(7)]
+    schema = {"type": "object", "properties": {name: {"const": 1} for name in members}}
+    grammar = compile_arguments(PYTHON, {**schema, "required": [members[n] for n in required]})
+    for written in itertools.product((False, True), repeat=len(members)):
+        text = ", ".join(f"{name}=1" for name in itertools.compress(members, written))
+        assert accepts(grammar, f"{text}$") is all(written[n] for n in required), text
+
+
+def nest(levels: int) -> Any:
+    schema: Any = {"type": "integer"}
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+def chain(length: int) -> dict[str, Any]:
+    """Return an object within which objects follow by references, so many levels."""
+    parts = {
+        f"d{n}": {"type": "object", "properties": {"a": {"$ref": f"#/$defs/d{n + 1}"}}}
+        for n in range(length)
+    }
+    return {**parts["d0"], "$defs": {**parts, f"d{length}": {"type": "integer"}}}
+
+
+FLAGS = {f"flag_{number:04}": {"type": "boolean"} for number in range(1500)}
+LARGE = [
+    {"type": "object", "properties": FLAGS},
+    {"type": "object", "properties": FLAGS, "additionalProperties": True},
+    declare(nest(46)),
+    chain(400),
+    {"type": "object", "properties": {"x" * 5000: {}}, "additionalProperties": True},
+    {"type": "object", "properties": {f"{n:04}{'x' * 60}": {} for n in range(1000)}}
+    | {"additionalProperties": True},
+]
+
+
+@pytest.mark.parametrize("spelling", [PYTHON, MARKED])
+@pytest.mark.parametrize("schema", LARGE, ids=lambda schema: str(schema)[:50])
+def test_a_large_grammar_is_refused_before_it_is_made(spelling: Spelling, schema: Any) -> None:
+    format_ = Format("ours", CALLS, source="a test", spelling=spelling)
+    tracemalloc.start()
+    with contextlib.suppress(Inexpressible):
+        Arguments(format_, spelling, any_order=False).build(schema)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * MAX_GRAMMAR_BYTES
