@@ -79,6 +79,9 @@ MAX_PATTERN_ALTERNATIVES = 32
 """alternatives: texts that an expression in such a description may match | as above"""
 MAX_PATTERN_DEPTH = 8
 """levels: groups of an expression in such a description | as above"""
+# Formats of ours have 4 at most; each line break doubles them.
+MAX_ENDS = 32
+"""ways: to write the end of a call, whose line breaks are optional, in a grammar | no grammar"""
 MAX_DECODED = 8192
 """tokens: the prompt's end, decoded in search of markers that are text
 | the format's default decides"""

@@ -7,11 +7,12 @@ Source: xgrammar 0.2, docs "Structural Tag Usage".
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterable, Sequence
 
 from ..base.json_types import JsonObject
-from ..base.limits import MAX_GRAMMAR_BYTES
+from ..base.limits import MAX_ENDS, MAX_GRAMMAR_BYTES
 from .argument_grammar import (
     Inexpressible,
     ParameterGrammar,
@@ -264,8 +265,10 @@ def _tag(begin: str, content: JsonObject, ends: list[str]) -> JsonObject:
 
 
 def _list_ends(written: str) -> list[str]:
-    """Return the ways to write a text whose line breaks are optional."""
+    """Return the ways to write a text whose line breaks are optional. Raises `Inexpressible`."""
     pieces = [("", piece) if piece[:1] == "\n" else (piece,) for piece in split_lines(written)]
+    if math.prod(map(len, pieces)) > MAX_ENDS:
+        raise Inexpressible(f"there are more than {MAX_ENDS} ways to end a call")
     return ["".join(chosen) for chosen in itertools.product(*pieces)]
 
 

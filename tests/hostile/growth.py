@@ -1,10 +1,11 @@
 """Prints how the work grows with the size of what strangers wrote: python -m tests.hostile.growth
 
-Ten tables at 10, 40 and 160 KB: each format's parser on what it likes least of its own markers,
+Eleven tables at 10, 40 and 160 KB: each format's parser on what it likes least of its own markers,
 each function of a frontend that walks a request, on the field that it walks, what recognizes a
 kept turn, what a frontend does to an answer and to two turns of a conversation, and the spelling of
-answers that Dynamo reads again, the markers in a text that no parser reads, the grammars of
-other frontends, which a worker measures, and the grammars of calls.
+answers that Dynamo reads again, the markers in a text that no parser reads, the grammars of other
+frontends, which a worker measures, the grammars of calls, and a checkpoint's description of its
+answers.
 `test_growth.py` finds functions that no table reaches. Time is the CPU's, the least of three runs;
 the last column is the growth over sixteen times the size, 1.0 if it is linear. Exit status 1 if one
 grows by more than `TOLERANCE`.
@@ -36,6 +37,7 @@ from backedge.parsers.base import ParserRequest
 from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
+from backedge.parsers.response_template import compile_description, name_description
 from backedge.parsers.structural_tag import build_tag
 from backedge.postprocess.raw_text import RawTexts
 from backedge.worker.request_check import check_engine_fields
@@ -50,6 +52,7 @@ from tests.hostile.large_fields import (
     LEVELS,
     Fields,
     call,
+    choices,
     defined,
     entries,
     good,
@@ -57,6 +60,7 @@ from tests.hostile.large_fields import (
     words,
 )
 from tests.parsers.families.family import TOOLS
+from tests.parsers.made_up import MADE_UP
 from tests.parsers.test_linear_cost import BEHIND, SIGNS, pieces_of
 from tests.support import encode, write
 
@@ -346,6 +350,31 @@ def measure_grammars() -> Iterator[tuple[str, list[float]]]:
         yield name, max(times, key=lambda each: each[-1])
 
 
+# The edge of a call in a checkpoint's description.
+EDGES: dict[str, Callable[[int], Fields]] = {
+    "close, line breaks": lambda size: {"close": "<" + "\n" * min(size // 1000, 60) + ">"},
+    "close, alternatives": lambda size: {"close": choices(size // 2)},
+    "close, a long one": lambda size: {"close": words(size // 2)},
+    "close_pattern, groups": lambda size: {"close_pattern": "(?:a|b)?" * (size // 100)},
+    "open_pattern, alternatives": lambda size: {"open_pattern": "|".join(choices(size // 2))},
+}
+
+
+def measure_descriptions() -> Iterator[tuple[str, list[float]]]:
+    """Yield the times to read a description, and to make its grammar of a forced call."""
+
+    def run(fields: Fields) -> None:
+        edges = {name.partition("_")[0] for name in fields}
+        calls = MADE_UP["fields"]["tool_calls"]
+        kept = {name: part for name, part in calls.items() if name.partition("_")[0] not in edges}
+        described = {**MADE_UP["fields"], "tool_calls": {**kept, **fields}}
+        format_ = compile_description(name_description({**MADE_UP, "fields": described}))
+        build_tag(format_, [("f", {})], forced=True)
+
+    for name, build in EDGES.items():
+        yield name, [measure(functools.partial(run, build(size))) for size in SIZES]
+
+
 TABLES: dict[str, Callable[[], Iterator[tuple[str, list[float]]]]] = {
     "field": measure_fields,
     "field, plain worker": functools.partial(measure_fields, PLAIN),
@@ -356,6 +385,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, list[float]]]]] = {
     "answer that Dynamo reads again": measure_spelling,
     "constraint, on a worker": measure_foreign,
     "grammar of a forced call": measure_grammars,
+    "description": measure_descriptions,
 }
 
 

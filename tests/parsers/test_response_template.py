@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,6 +74,18 @@ def test_its_calls_have_a_grammar() -> None:
     schema = TOOL["function"]["parameters"]
     assert build_tag(format_, [("get_time", schema)], forced=True) is not None
     assert build_tag(format_, [("get_time", schema)]) is not None
+
+
+@pytest.mark.parametrize("breaks", [3, 17, 30])
+def test_an_end_of_many_line_breaks_costs_little(breaks: int) -> None:
+    format_ = compile_description(name_description(with_calls(close="<" + "\n" * breaks + ">")))
+    schema = TOOL["function"]["parameters"]
+    tracemalloc.start()
+    tags = [build_tag(format_, [("get_time", schema)], forced=forced) for forced in (True, False)]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [tag is not None for tag in tags] == [breaks == 3] * 2
+    assert peak < 1_000_000
 
 
 def test_without_tools_markup_of_calls_is_no_text() -> None:
