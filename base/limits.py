@@ -257,6 +257,8 @@ MAX_LOGGED = 1 << 17
 | further ones are left out, and counted by the next line"""
 LOG_WINDOW_S = 60.0
 """seconds: the time in which these are counted | they are counted anew"""
+MAX_CONVERSATION = 256
+"""characters: the name of a conversation in `metadata.backedge` | 400"""
 KEEP_TURNS_MB = 256
 """MiB: answers that are kept for later requests, of all models
 | those used longest ago are forgotten; `--keep-turns-mb`"""

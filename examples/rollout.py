@@ -9,6 +9,7 @@ The token ids are those that the engine read and generated. The mask is true for
 from __future__ import annotations
 
 import argparse
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -24,10 +25,11 @@ def collect_rollout(
     client: Any, model: str, messages: list[Any], tools: list[Any], run_tool: Callable[[Any], str]
 ) -> tuple[list[int], list[bool]]:
     """Return the token ids of an episode and their mask. run_tool: returns a call's result."""
+    # Other samples of the same prompt may write the same calls with other thoughts.
+    options = {"backedge": {"return_token_ids": True, "conversation": uuid.uuid4().hex}}
     token_ids: list[int] = []
     mask: list[bool] = []
     for _ in range(MAX_TURNS):
-        options = {"backedge": {"return_token_ids": True}}
         answer = client.chat.completions.create(
             model=model, messages=messages, tools=tools, metadata=options
         )

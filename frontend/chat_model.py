@@ -191,7 +191,7 @@ class ChatModel:
                     preprocess = partial(self._preprocess_restored, self.turns, conversation)
             async with preprocess(chat_request, context) as prepared:
                 if self.turns is not None and conversation is not None:
-                    prepared.conversation = conversation
+                    prepared.conversation = conversation if conversation.keeps else None
                     prepared.params = await self.turns.splice(
                         conversation, chat_request, prepared.preprocessed, prepared.params
                     )
@@ -292,7 +292,8 @@ class ChatModel:
         """Return a writer of the client's chat.completion.chunks."""
         media, _ = extract_mm_urls(prepared.request.raw["messages"])
         counts = {MEDIA_COUNTS[kind]: len(items) for kind, items in (media or {}).items() if items}
-        prompt: list[int] = prepared.preprocessed["token_ids"]
+        request = prepared.request
+        prompt = prepared.preprocessed["token_ids"] if request.return_token_ids else []
         return OpenAIChunkWriter(
-            prepared.params, counts, prompt, prepared.request.extra_fields, self._read_again_by
+            prepared.params, counts, prompt, request.extra_fields, self._read_again_by
         )

@@ -13,7 +13,7 @@ Dynamo 1.6's HTTP layer rejects unknown fields with HTTP 400 and drops some know
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -120,6 +120,7 @@ class ChatRequest(GuidedRequest, kw_only=True):
     continue_final_message: bool | None = None
 
     keep_turns: TurnMode | None = None
+    turns_conversation: str | None = None
     malformed_calls: Literal["open"] | None = None
     metadata: object = None
     nvext: NvExt | None = None
@@ -138,6 +139,11 @@ class ChatRequest(GuidedRequest, kw_only=True):
         """
         shown = not self.stream or PROMPT_LOGPROBS in self.extra_fields
         return self.prompt_logprobs if shown else None
+
+    @property
+    def shows_prompt(self) -> bool:
+        """Whether the response has the prompt's tokens."""
+        return bool(self.return_token_ids) or self.prompt_logprobs_count is not None
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -251,6 +257,11 @@ OPTIONS = {
     # SGLang's name for vLLM's field.
     "no_stop_trim": _switch("include_stop_str_in_output"),
     "keep_turns": Option("keep_turns", TurnMode, "off, reasoning or exact"),
+    "conversation": Option(
+        "turns_conversation",
+        Annotated[str, msgspec.Meta(min_length=1, max_length=limits.MAX_CONVERSATION)],
+        f"a text of at most {limits.MAX_CONVERSATION} characters",
+    ),
     "malformed_calls": Option("malformed_calls", Literal["open"], "open"),
 }
 

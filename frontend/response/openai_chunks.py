@@ -20,7 +20,7 @@ class OpenAIChunkWriter:
     """Writes the chunks of one response.
 
     media: number of images, videos and audio clips in the request, by name of Dynamo's metric.
-    prompt_token_ids: sent with the first chunk to a client that asks for token ids.
+    prompt_token_ids: sent with the first chunk; none unless the client asks for them.
     extra_fields: the fields under `nvext` that the client asks for.
     read_again_by: Dynamo's tool parser that reads answers without a stream again, if any.
     """
@@ -36,7 +36,7 @@ class OpenAIChunkWriter:
         self._params = params
         self._read_again_by = None if params.stream else read_again_by
         self._media = media
-        self._prompt_token_ids = prompt_token_ids if params.return_token_ids else []
+        self._prompt_token_ids = prompt_token_ids
         self._extra_fields = set(extra_fields)
         self._output_tokens = 0
         self._finished = 0

@@ -17,8 +17,6 @@ from ..request.chat_request import CalledFunction, Message, ToolCall
 from .conversation import read_arguments
 
 FINISHED = ("stop", "tool_calls")
-# Tokens of white space that a template may write around a beginning.
-MAX_SPACES = 4
 
 
 class Answer(msgspec.Struct):
@@ -101,22 +99,6 @@ class AnswerCollector:
             with contextlib.suppress(ParserFailedError):
                 answer.reasoning = self._read_reasoning(token_ids)
         self._keep(answer)
-
-
-def find_text(text: bytes, token_ids: Sequence[int], token_bytes: Callable[[int], bytes]) -> int:
-    """Return where the tokens begin that end `token_ids` and are `text`; -1 if it is within one.
-
-    White space around the text makes no difference.
-    """
-    wanted = text.strip()
-    at, length = len(token_ids), 0
-    while at and length < len(wanted):
-        at -= 1
-        length += len(token_bytes(token_ids[at]))
-    for start in range(at, max(at - MAX_SPACES, -1), -1):
-        if b"".join(map(token_bytes, token_ids[start:])).strip() == wanted:
-            return start
-    return -1
 
 
 def read_answer(

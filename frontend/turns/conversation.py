@@ -41,7 +41,7 @@ def digest_conversation(request: ChatRequest, scope: str | None) -> list[bytes]:
     """Return the digests of the empty conversation and of all messages up to each one.
 
     scope: of the tenant; None for a frontend of a single one.
-    The model and what else shapes a prompt are part of each digest.
+    The conversation's name, the model and what else shapes a prompt are part of each digest.
     Raises ValueError and OverflowError for values that JSON cannot have.
     """
     options = [
@@ -53,6 +53,7 @@ def digest_conversation(request: ChatRequest, scope: str | None) -> list[bytes]:
         request.chat_template_args,
         request.reasoning_effort,
         request.thinking,
+        request.turns_conversation,
     ]
     digests = [_digest(b"", _encode(options))]
     for message in request.messages:

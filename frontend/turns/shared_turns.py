@@ -13,7 +13,7 @@ import hmac
 import sys
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -29,7 +29,7 @@ from .turn_store import Turn
 
 logger = get_logger(__name__)
 
-PREFIX = b"backedge:turn:1:"
+PREFIX = b"backedge:turn:2:"
 SEAL_BYTES = 32
 # A server that has failed is left alone for this long, so that it delays no more requests.
 PAUSE_S = 1.0
@@ -37,6 +37,7 @@ PAUSE_S = 1.0
 TIMEOUT_S = TURN_LOOKUP_MS / 2 / 1000
 WRITE_TIMEOUT_S = 1.0
 MAX_CONNECTIONS = 16
+Learn = Callable[[bytes, Turn], object]
 # The client raises them, besides its own, for a peer that does not speak the protocol.
 FAILURES = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
@@ -100,8 +101,11 @@ class SharedTurns:
         if not looking.cancelled():
             looking.exception()  # asyncio would log one that nothing asks for, with its traceback
 
-    def keep(self, key: bytes, turn: Turn) -> None:
-        """Write a turn, later; it is dropped if too many wait or the server fails."""
+    def keep(self, key: bytes, turn: Turn, learn: Learn | None = None) -> None:
+        """Write a turn, later; it is dropped if too many wait or the server fails.
+
+        learn: called if another frontend has kept another answer; with what both have in common.
+        """
         size = len(turn.generated) + sys.getsizeof(turn.reasoning)
         is_full = (
             len(self._writing) >= MAX_WAITING_TURNS
@@ -109,7 +113,7 @@ class SharedTurns:
         )
         if is_full or time.monotonic() < self._resume_at:
             return
-        task = asyncio.get_running_loop().create_task(self._write(key, turn))
+        task = asyncio.get_running_loop().create_task(self._write(key, turn, learn))
         self._writing[task] = size
         task.add_done_callback(self._writing.pop)
 
@@ -123,11 +127,20 @@ class SharedTurns:
         await asyncio.gather(*self._looking, return_exceptions=True)
         await self._client.aclose()
 
-    async def _write(self, key: bytes, turn: Turn) -> None:
-        value = await asyncio.to_thread(seal, key, turn)
+    async def _write(self, key: bytes, turn: Turn, learn: Learn | None) -> None:
+        name, value = name_in_store(key), await asyncio.to_thread(seal, key, turn)
         try:
             async with asyncio.timeout(WRITE_TIMEOUT_S):
-                await self._client.set(name_in_store(key), value, ex=self._expiry_s)
+                before = await self._client.set(name, value, ex=self._expiry_s, get=True)
+                if not isinstance(before, bytes) or before == value:
+                    return
+                earlier = await asyncio.to_thread(unseal, key, before)
+                if earlier is None or (both := earlier.join(turn)) == turn:
+                    return
+                if learn is not None:
+                    learn(key, both)
+                value = await asyncio.to_thread(seal, key, both)
+                await self._client.set(name, value, ex=self._expiry_s)
         except self._failures as error:
             self._fail(error)
 

@@ -27,7 +27,7 @@ from ...recording.recorder import read_metadata
 from ...tokenization.detokenizer import DetokenizerFactory
 from ..prompt_queue import PromptQueue
 from ..request.chat_request import ChatRequest, Message
-from .answer import Answer, AnswerCollector, find_text, read_answer
+from .answer import Answer, AnswerCollector, read_answer
 from .conversation import describe, digest_conversation, extend_digest
 from .flags import MODES, TurnSettings
 from .shared_turns import SharedTurns, unseal
@@ -47,9 +47,8 @@ class Conversation(msgspec.Struct):
     """A request's conversation, as far as it is known here.
 
     digest: of the conversation that the answer continues. repeated: the known turns, in order.
-    beginning, begun_reasoning: the answer's content and reasoning that the request contains.
+    keeps: whether the answer is to be kept.
     prompt_length, prompt_digest: of the prompt's token ids before the answer; known if `exact`.
-    begun: the token ids of `beginning`, at the prompt's end.
     own: the client's messages in whose place others are that have reasoning, by position.
     spliced: number of turns whose token ids were put back.
     """
@@ -57,11 +56,9 @@ class Conversation(msgspec.Struct):
     exact: bool
     digest: bytes
     repeated: list[RepeatedTurn]
-    beginning: str = ""
-    begun_reasoning: str = ""
+    keeps: bool = True
     prompt_length: int = 0
     prompt_digest: bytes = b""
-    begun: bytes = b""
     own: dict[int, JsonObject] = msgspec.field(default_factory=dict)
     spliced: int = 0
 
@@ -98,7 +95,7 @@ class TurnKeeper:
     async def restore(self, request: ChatRequest, context: Context | None) -> Conversation | None:
         """Put the reasoning of earlier answers into `request` where it has none.
 
-        Returns None if the answer is not to be kept. Raises as `PromptQueue.run`.
+        Returns None if nothing is restored and kept. Raises as `PromptQueue.run`.
         """
         mode = min(request.keep_turns or self._settings.mode, self._settings.mode, key=MODES.index)
         if mode == "off":
@@ -151,22 +148,18 @@ class TurnKeeper:
             if message.role != "assistant":
                 continue
             turn = self._store.find(digest)
-            if turn is None:
-                self._miss("unknown")
+            if turn is None or (problem := _find_problem(turn, message, request)):
+                self._miss("unknown" if turn is None else problem)
                 continue
             known.repeated.append(RepeatedTurn(message, turn))
             if turn.reasoning and message.reasoning_content is None:
                 known.own[at] = raw[at]
                 raw[at] = {**raw[at], "reasoning_content": turn.reasoning}
                 message.reasoning_content = turn.reasoning
-        if not request.continue_final_message:
-            return known
-        last = request.messages[-1]
-        begun = last.reasoning_content or ""
-        if not isinstance(last.content, str) or not isinstance(begun, str) or last.tool_calls:
+        if request.continue_final_message:
+            # Another client would get the beginning as the model's own words.
             self._miss("continued")
-            return None
-        known.digest, known.beginning, known.begun_reasoning = digests[-2], last.content, begun
+            known.keeps = False
         return known
 
     def leaves_room(self, request: ChatRequest, prompt_length: int) -> bool:
@@ -252,15 +245,9 @@ class TurnKeeper:
                 self._miss("prompt")
                 continue
             conversation.spliced += self._splice_turn(repeated, params, longest, token_ids)
-        start = self._find_start(conversation.beginning, token_ids)
-        if start < done:
-            self._miss("continued")
-            conversation.exact = False
-            return token_ids
-        prompt.update(pack_token_ids(token_ids[done:start]))
-        conversation.prompt_length = start
+        prompt.update(pack_token_ids(token_ids[done:]))
+        conversation.prompt_length = len(token_ids)
         conversation.prompt_digest = prompt.digest()
-        conversation.begun = pack_token_ids(token_ids[start:])
         return token_ids
 
     def _splice_turn(
@@ -289,13 +276,6 @@ class TurnKeeper:
             token_ids[start:end] = generated
             return True
         return False
-
-    def _find_start(self, beginning: str, token_ids: list[int]) -> int:
-        """Return where `beginning` begins, which ends the prompt; -1 if within a token."""
-        if not beginning:
-            return len(token_ids)
-        detokenizers, _ = self._local_factories()
-        return find_text(beginning.encode(), token_ids, detokenizers.token_bytes)
 
     def _are_equal(
         self,
@@ -347,8 +327,9 @@ class TurnKeeper:
         """
         stops = (*preprocessed["stop_conditions"]["stop_token_ids"], *params.stop_token_ids)
         ends = {*preprocessed["eos_token_ids"], *stops}
-        keep = functools.partial(self._keep, conversation, ends)
-        if params.parser.include_reasoning:
+        hidden = not params.parser.include_reasoning
+        keep = functools.partial(self._keep, conversation, ends, hidden)
+        if not hidden:
             return AnswerCollector(token_ids, keep)
         prompt = preprocessed["token_ids"]
 
@@ -357,30 +338,41 @@ class TurnKeeper:
 
         return AnswerCollector(token_ids, keep, read_reasoning)
 
-    def _keep(self, conversation: Conversation, ends: set[int], answer: Answer) -> None:
+    def _keep(
+        self, conversation: Conversation, ends: set[int], hidden: bool, answer: Answer
+    ) -> None:
         """Keep the turn of one choice that has finished."""
-        problem = answer.problem
-        reasoning = f"{conversation.begun_reasoning}{answer.reasoning}"
-        if problem is None and (reasoning or conversation.exact):
-            turn = Turn(reasoning)
-            if conversation.exact and ends.intersection(answer.token_ids[-1:]):
-                turn = Turn(
-                    reasoning,
-                    conversation.prompt_length,
-                    conversation.prompt_digest,
-                    conversation.begun + pack_token_ids(answer.token_ids),
-                )
-            message = answer.message
-            message.content = f"{conversation.beginning}{message.content}"
-            key = extend_digest(conversation.digest, message)
-            if self._store.add(key, turn):
-                self._store.counts.kept += 1
-                if self._shared is not None:
-                    self._shared.keep(key, turn)
-                return
-            problem = "size"
-        if problem is not None:
-            self._miss(problem)
+        if answer.problem is not None:
+            self._miss(answer.problem)
+            return
+        turn = Turn(answer.reasoning, hidden=hidden)
+        if conversation.exact and ends.intersection(answer.token_ids[-1:]):
+            turn = Turn(
+                answer.reasoning,
+                conversation.prompt_length,
+                conversation.prompt_digest,
+                pack_token_ids(answer.token_ids),
+                hidden,
+            )
+        key = extend_digest(conversation.digest, answer.message)
+        kept = self._store.add(key, turn)
+        if kept is None:
+            self._miss("size")
+            return
+        self._store.counts.kept += 1
+        if self._shared is not None:
+            self._shared.keep(key, kept, self._store.add)
+
+
+def _find_problem(turn: Turn, message: Message, request: ChatRequest) -> str:
+    """Return why a kept turn must not be put into a request's prompt; "" if it may be."""
+    if turn.ambiguous:
+        return "ambiguous"
+    if not request.shows_prompt:
+        return ""
+    # The response shows the prompt, and so the reasoning, to a client that may not have seen it.
+    knows = message.reasoning_content is not None or request.turns_conversation is not None
+    return "shown" if turn.hidden or not knows else ""
 
 
 def _digest(scope: str | None, request: ChatRequest) -> list[bytes] | None:

@@ -20,17 +20,29 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
 
     reasoning: its text. prompt_length, prompt_digest: of the prompt's token ids.
     generated: the token ids, of four bytes each; none unless they are to be put into a prompt.
+    hidden: the client has not seen the reasoning.
+    ambiguous: the same conversation and answer had other reasoning, too, so it is not restored.
     """
 
     reasoning: str
     prompt_length: int = 0
     prompt_digest: bytes = b""
     generated: bytes = b""
+    hidden: bool = False
+    ambiguous: bool = False
 
     @property
     def token_ids(self) -> list[int]:
         """The generated token ids."""
         return array("I", self.generated).tolist()
+
+    def join(self, other: Turn) -> Turn:
+        """Return what two answers have in common to which a client's message may refer."""
+        if self == other:
+            return other
+        if self.ambiguous or other.ambiguous or self.reasoning != other.reasoning:
+            return Turn("", ambiguous=True)
+        return Turn(self.reasoning, hidden=self.hidden or other.hidden)
 
 
 def pack_token_ids(token_ids: Sequence[int]) -> bytes:
@@ -40,7 +52,7 @@ def pack_token_ids(token_ids: Sequence[int]) -> bytes:
 
 # Why answers were not kept or not restored, or a request was left alone.
 REASONS = (
-    *("unknown", "prompt", "end", "answer", "refused"),
+    *("unknown", "ambiguous", "shown", "prompt", "end", "answer", "refused"),
     *("cut", "malformed", "size", "continued"),
     *("scope", "media", "not JSON", "store"),
 )
@@ -91,19 +103,21 @@ class TurnStore:
             self._entries.move_to_end(key)
         return msgspec.msgpack.decode(found, type=Turn)
 
-    def add(self, key: bytes, turn: Turn) -> bool:
-        """Keep a turn. Return False for one that is too large."""
-        # A copy: msgspec's own buffer is up to half larger than its text.
-        entry = bytes(memoryview(msgspec.msgpack.encode(turn)))
-        if len(entry) > MAX_TURN_BYTES:
-            return False
+    def add(self, key: bytes, turn: Turn) -> Turn | None:
+        """Keep a turn, or what it has in common with an earlier one; None if it is too large."""
         with self._lock:
+            if (earlier := self._entries.get(key)) is not None:
+                turn = msgspec.msgpack.decode(earlier, type=Turn).join(turn)
+            # A copy: msgspec's own buffer is up to half larger than its text.
+            entry = bytes(memoryview(msgspec.msgpack.encode(turn)))
+            if len(entry) > MAX_TURN_BYTES:
+                return None
             self._drop(key)
             self._entries[key] = entry
             self._size += len(entry) + ENTRY_BYTES
             while self._size > self.capacity:
                 self._drop(next(iter(self._entries)))
-        return True
+        return turn
 
     def _drop(self, key: bytes) -> None:
         if (entry := self._entries.pop(key, None)) is not None:

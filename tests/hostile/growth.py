@@ -29,7 +29,6 @@ from backedge.base.gc_freeze import freeze_loaded
 from backedge.frontend.prompt_queue import PromptQueue
 from backedge.frontend.request.chat_request import decode_chat_request
 from backedge.frontend.response.inert_content import spell_inert
-from backedge.frontend.turns.answer import find_text
 from backedge.frontend.turns.conversation import digest_conversation
 from backedge.frontend.turns.flags import TurnSettings
 from backedge.guided.call_policy import ReasoningTags
@@ -271,20 +270,15 @@ def measure_conversations() -> Iterator[tuple[str, list[float]]]:
 
 
 def measure_raw() -> Iterator[tuple[str, list[float]]]:
-    """Yield the times to find markers in a text in one piece, and the text in its tokens."""
+    """Yield the times to find markers in a text in one piece."""
 
     def read(text: str) -> None:
         raw = RawTexts(MARKERS)(ParserRequest(), [])
         raw.feed(text, [0])
         raw.take(whole=True)
 
-    def find(text: bytes) -> None:
-        find_text(text, range(len(text)), lambda at: text[at : at + 1])
-
     for name, build in RAW.items():
         yield name, [measure(functools.partial(read, build(size))) for size in SIZES]
-        texts = [build(size).encode() for size in SIZES]
-        yield f"{name}, found again", [measure(functools.partial(find, text)) for text in texts]
 
 
 def measure_spelling() -> Iterator[tuple[str, list[float]]]:

@@ -388,6 +388,8 @@ def options() -> Iterator[Bad]:
     yield Bad("metadata.backedge.stop_regex", metadata(stop_regex="a"))
     yield Bad("metadata.backedge.stop_token_ids", metadata(stop_token_ids="x"))
     yield Bad("metadata.backedge.stop_token_ids", metadata(stop_token_ids=["x"]))
+    for name in ("", "x" * 257, 5):
+        yield Bad("metadata.backedge.conversation", metadata(conversation=name))
     for name in ("return_token_ids", "spaces_between_special_tokens", "include_reasoning"):
         yield Bad(f"metadata.backedge.{name}", metadata(**{name: "x"}))
     long = "x" * 1_000_000

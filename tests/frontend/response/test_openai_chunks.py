@@ -28,7 +28,7 @@ def test_the_closing_usage_comes_once_behind_the_last_choice():
 
 
 def write(processed, chunk=None, media=None, **fields):
-    writer = OpenAIChunkWriter(params(**fields), media or {}, [1, 2])
+    writer = OpenAIChunkWriter(params(**fields), media or {}, [])
     return list(writer.write(chunk or Chunk(token_ids=[7, 8]), processed))
 
 
@@ -64,10 +64,11 @@ def test_token_ids_are_told_apart_by_choice(n, extension):
 
 def test_the_first_chunk_has_the_prompt_of_a_client_that_asks_for_token_ids():
     deltas = [ChoiceDelta(0, Delta(content=text), token_ids=[7]) for text in "ab"]
-    for is_asked in (False, True):
-        sent = write(PostprocessedChunk(deltas=deltas), return_token_ids=is_asked)
+    for prompt in ([], [1, 2]):
+        writer = OpenAIChunkWriter(params(), {}, prompt)
+        sent = list(writer.write(Chunk(token_ids=[7]), PostprocessedChunk(deltas=deltas)))
         prompts = [one["data"]["nvext"].get("prompt_token_ids") for one in sent]
-        assert prompts == [[1, 2] if is_asked else None, None]
+        assert prompts == [prompt or None, None]
 
 
 def test_without_a_stream_usage_and_logprobs_are_in_the_answer():

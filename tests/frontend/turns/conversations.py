@@ -114,14 +114,18 @@ class Agent:
         ]
         request = raw_request(**{"messages": messages, "tools": [TOOL], **fields})
         context = Context() if headers is None else TenantContext(headers)
-        return self._runner.run(collect(self.model, request, context))
+        self.sent = list[JsonObject]()
+        return self._runner.run(collect(self.model, request, context, self.sent))
 
 
-async def collect(model: ChatModel, request: JsonObject, context: Context) -> JsonObject:
-    """Return the whole message of a stream."""
+async def collect(
+    model: ChatModel, request: JsonObject, context: Context, sent: list[JsonObject]
+) -> JsonObject:
+    """Return the whole message of a stream, and add its chunks to `sent`."""
     message: JsonObject = {"role": "assistant", "content": "", "reasoning_content": ""}
     calls: dict[int, JsonObject] = {}
     async for item in model.answer(request, context):
+        sent.append(item)
         for choice in item.get("data", {}).get("choices", ()):
             delta = choice["delta"]
             for field in ("content", "reasoning_content"):

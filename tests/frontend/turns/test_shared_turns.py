@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -112,6 +113,26 @@ def test_another_frontend_goes_on_from_the_answer(server: Server) -> None:
         assert (counts.fetched, counts.restored, counts.spliced) == (1, 1, 1)
     for key in server.client.scan_iter():
         assert 0 < server.client.ttl(key) <= 60
+
+
+def test_answers_of_two_frontends_that_look_alike_are_restored_by_none(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = uuid.UUID(int=1)
+    monkeypatch.setattr(uuid, "uuid4", lambda: one)
+    with fleet_at(server.port) as fleet:
+        answer = fleet.first.ask([QUESTION], CALLING)
+        fleet.wait()
+        fleet.second.ask([QUESTION], CALLING.replace(THOUGHT, "My secret."))
+        fleet.wait()
+        messages = [QUESTION, drop_reasoning(answer), result_of(answer)]
+        fleet.second.ask(messages, "</think>Three.")
+        assert THOUGHT not in fleet.second.prompt_text
+        assert "My secret." not in fleet.second.prompt_text
+        assert fleet.second.counts.missed["ambiguous"] == 1
+        third = Agent(EXACT, shared=fleet.shared[0], runner=fleet.runner)
+        third.ask(messages, "</think>Three.")
+        assert third.counts.missed["ambiguous"] == third.counts.fetched == 1
 
 
 def test_tenants_never_meet_in_the_server(server: Server) -> None:
