@@ -62,6 +62,7 @@ from .stock_frontends import read_stock_params
 from .worker_card import build_worker_card, publish_worker_card
 
 logger = get_logger(__name__)
+ABSENT = "the pool or the engine is absent"
 
 ConfigT = TypeVar("ConfigT")
 HandlerT = TypeVar("HandlerT")
@@ -245,6 +246,10 @@ class Worker(abc.ABC, Generic[HandlerT]):
     def find_vocabulary_size(self, handler: HandlerT) -> int | None:
         """Return the number of token ids that the engine knows; None if unknown."""
 
+    def own_context(self, context: Context) -> Context:
+        """Return the context for an engine that ends requests by the id that a client chose."""
+        return context
+
     @abc.abstractmethod
     def run(
         self, call: GenerateCall[HandlerT]
@@ -313,14 +318,12 @@ class Worker(abc.ABC, Generic[HandlerT]):
         streams = settings.stream_calls == "arguments"
         return Regenerator(format_, read, self.metrics.count_regenerated, streams)
 
-    def _begin_regeneration(
-        self, call: GenerateCall[HandlerT], token_ids: list[int]
-    ) -> Regeneration | None:
+    def _begin_regeneration(self, call: GenerateCall[HandlerT]) -> Regeneration | None:
         """Return what generates the malformed calls of a request again, if any does."""
         if self._regenerator is None or call.is_stock:
             return None
         attempt = functools.partial(self._start_attempt, call)
-        return self._regenerator.begin(call.params, call.request, token_ids, attempt)
+        return self._regenerator.begin(call.params, call.request, call.token_ids, attempt)
 
     def _start_attempt(
         self, call: GenerateCall[HandlerT], request: JsonObject, ending: str
@@ -428,10 +431,9 @@ class Worker(abc.ABC, Generic[HandlerT]):
             **options: object,
         ) -> AsyncGenerator[JsonObject, None]:
             start = functools.partial(call_generate, generate, handler, more, options)
+            context = self.own_context(context)
             if not self._discovery.serves and HEALTH_CHECK_KEY in request:
-                return push_or_pull(
-                    refuse(PoolAbsentError("the pool or the engine is absent")), response_sender
-                )
+                return push_or_pull(refuse(PoolAbsentError(ABSENT)), response_sender)
             try:
                 check_engine_fields(request, self.find_vocabulary_size(handler))
                 postprocessor, params = self._postprocessor, read_params(request)
@@ -445,9 +447,9 @@ class Worker(abc.ABC, Generic[HandlerT]):
                 check_params(params, len(token_ids))
             except (RequestError, ValueError, TypeError, KeyError) as error:
                 return push_or_pull(refuse(error), response_sender)
-            is_stock = postprocessor is self._stock
-            call = GenerateCall(start, handler, request, context, params, token_ids, is_stock)
-            again, (outputs, handle) = self._begin_regeneration(call, token_ids), self.run(call)
+            given = (start, handler, request, context, params, token_ids)
+            call = GenerateCall(*given, is_stock=postprocessor is self._stock)
+            again, (outputs, handle) = self._begin_regeneration(call), self.run(call)
             return postprocessor.stream(
                 outputs, params, token_ids, handle, response_sender, context, again
             )

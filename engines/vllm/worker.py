@@ -14,6 +14,7 @@ from typing_extensions import override
 from ...base.engines import load_native_parsers
 from ...base.errors import REASONING_FLAG, exiting
 from ...base.json_types import JsonObject
+from ...engines.dynamo.types import Context
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import Kind, reasoning_format
@@ -25,6 +26,7 @@ from ...worker.decoding import DecodeToken, NativeDetokenizers, OtherTokenizer, 
 from ...worker.engine_request import EngineRequestHandle
 from ...worker.engine_support import EngineSupport, pick_fields
 from ...worker.engine_worker import EngineModel, GenerateCall, choose_parsers
+from ...worker.own_context import OwnContext
 from ...worker.patched_worker import PatchedWorker
 from . import seams
 
@@ -234,6 +236,11 @@ class VllmWorker(PatchedWorker["Config", "DecodeWorkerHandler"]):
     @override
     def find_vocabulary_size(self, handler: DecodeWorkerHandler) -> int | None:
         return int(handler.engine_client.model_config.get_vocab_size())
+
+    @override
+    def own_context(self, context: Context) -> Context:
+        # With --enable-rl, the route `abort_request` names requests by the client's id.
+        return context if self.config.enable_rl else OwnContext(context)
 
     @override
     def run(
