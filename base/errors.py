@@ -74,7 +74,8 @@ class FieldError(BackedgeError):
     """
 
     def __init__(self, field: str, problem: str) -> None:
-        self.field = shorten(field, MAX_SHOWN_NAME)
+        # Half a surrogate pair, as JSON in a string may have it, cannot be sent.
+        self.field = shorten(field, MAX_SHOWN_NAME).encode(errors="backslashreplace").decode()
         self.problem = problem
         super().__init__(f"`{self.field}` {shorten(problem, MAX_PROBLEM)}.")
 

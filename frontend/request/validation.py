@@ -15,6 +15,7 @@ from ...base import limits
 from ...base.errors import RequestError
 from ...base.ranges import INT_32, RANGES, Range
 from ...guided.guided_request import check_constraints
+from ...templates.auto_parsers import THINKING_FLAGS
 from ...templates.chat_template import RESERVED, TEXT_PARTS
 from .chat_request import ChatRequest, Message, ToolCall
 
@@ -194,6 +195,10 @@ def _check_template_arguments(request: ChatRequest) -> None:
         for name in sorted(RESERVED.intersection(arguments or ())):
             why = "a request must not set this variable of the chat template"
             raise RequestError.unsupported(f"chat_template_kwargs.{name}", why)
+        for name in THINKING_FLAGS:
+            # Parsers of vLLM look the value up in a table.
+            if isinstance(value := (arguments or {}).get(name), list | dict):
+                raise RequestError.wrong(f"chat_template_kwargs.{name}", value, "true or false")
         if not _has_at_most(arguments, limits.MAX_TEMPLATE_VALUES):
             why = f"has more than {limits.MAX_TEMPLATE_VALUES:,} values, nested ones included"
             raise RequestError("chat_template_kwargs", why)

@@ -230,6 +230,10 @@ def template_arguments() -> Iterator[Bad]:
             yield Bad(f"chat_template_kwargs.{name}", {field: {name: 20_000_000}})
     both = {"padding": "max_length", "max_length": 20_000_000}
     yield Bad("chat_template_kwargs.max_length", {"chat_template_kwargs": both})
+    for name in ("enable_thinking", "thinking"):
+        for field in ("chat_template_kwargs", "chat_template_args"):
+            for value in ([1], {"a": 1}):
+                yield Bad(f"chat_template_kwargs.{name}", {field: {name: value}})
     for many in (
         {f"k{number}": number for number in range(100_000)},
         {"a": [[1]] * 50_000},
@@ -382,6 +386,7 @@ def options() -> Iterator[Bad]:
         (json.dumps({"stop_token_ids": [1] * 100_000}), ""),
         (r'{"keep_turns": "\ud800"}', ".keep_turns"),
         (r'{"stop_token_ids": ["\ud800"]}', ".stop_token_ids"),
+        (r'{"\ud800": 1}', r".\ud800"),
     ):
         yield Bad(f"metadata.backedge{field}", {"metadata": {"backedge": text}})
     yield Bad("metadata.backedge.colour", metadata(colour="red"))

@@ -26,7 +26,7 @@ def test_it_is_a_400_with_the_field(
         prepared(loop, models["vllm", backend], {"messages": [USER], **bad.fields})
     message = str(caught.value)
     assert f"`{bad.field}` " in message
-    assert len(message) <= MAX_SHOWN_TEXT
+    assert len(message.encode()) <= MAX_SHOWN_TEXT
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__, "Dynamo would log what is behind it"
 
