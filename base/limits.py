@@ -155,8 +155,9 @@ MAX_REASON = 1000
 
 """# Requests"""
 
-# Dynamo converts a body while no stream of the frontend goes on.
-BODY_MB = 2
+# Room for images in data URLs. Dynamo converts a body while no stream of the frontend goes on; a
+# fleet for text alone sets 2, as our manifests do.
+BODY_MB = 20
 """MiB: the body of a request, images in data URLs included
 | 413, from Dynamo; its variable `DYN_HTTP_BODY_LIMIT_MB`"""
 # Messages, content parts and tool calls together. vLLM's own check of a request, which holds the
