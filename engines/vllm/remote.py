@@ -42,9 +42,17 @@ def build_message(
 
     defaults: the sampling options that the model sets by itself.
     """
-    sampling = {"grammar_from_first_token": bool(request.get("reasoning_ended"))}
+    sampling = {"grammar_from_first_token": answers_at_once(request)}
     message = build_fields(request, request_id, FIELDS, defaults, sampling)
     return messages.GenerateRequest(**message)
+
+
+def answers_at_once(request: JsonObject) -> bool:
+    """Whether no reasoning precedes the answer: vLLM's server would wait for its end."""
+    # Dynamo's router drops the field; its own workers read it from there, too.
+    more = request.get("extra_args") or {}
+    ended = request.get("reasoning_ended", more.get("reasoning_ended"))
+    return bool(ended) or request.get("require_reasoning") is False
 
 
 def put_i32(field: str) -> Put:

@@ -181,6 +181,24 @@ def test_probabilities_of_the_prompt_are_the_patched_worker_s(
             assert entry["logprob"] == pytest.approx(theirs[token_id]["logprob"], abs=1e-3)
 
 
+NAMED = {"type": "function", "function": {"name": "get_weather"}}
+
+
+@pytest.mark.parametrize("choice", ["required", NAMED])
+@pytest.mark.parametrize("thinks", [False, True])
+def test_a_forced_call_is_a_call_with_reasoning_and_without(
+    fleet: Fleet, pairs: list[Pair], choice: Any, thinks: bool
+) -> None:
+    answer = Client(fleet.frontend.url, SIDECAR).ask(
+        TRANSCRIPTS["reasoning_call"],
+        tool_choice=choice,
+        extra_body={"chat_template_kwargs": {"enable_thinking": thinks}},
+    )
+    # With "required", the model may write several.
+    assert {call["name"] for call in answer.message["tool_calls"]} == {"get_weather"}
+    assert not answer.message["content"]
+
+
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 OPTIONS: dict[str, dict[str, Any]] = {
     "schema": {

@@ -44,6 +44,10 @@ def build(name: str, **fields: Any) -> JsonObject:
         (build(OUTPUT, prompt_logprobs=2), {"promptLogprobs": 2}),
         (build(OUTPUT, prompt_logprobs=(1 << 32) - 1), {"promptLogprobs": -1}),
         ({"token_ids": [3, 4], "reasoning_ended": True}, {"grammarFromFirstToken": True}),
+        ({"token_ids": [3, 4], "extra_args": {"reasoning_ended": True}},
+         {"grammarFromFirstToken": True}),
+        ({"token_ids": [3, 4], "require_reasoning": False}, {"grammarFromFirstToken": True}),
+        ({"token_ids": [3, 4], "require_reasoning": True}, {}),
     ],
 )  # fmt: skip
 def test_fields_arrive(request_: JsonObject, sampling: JsonObject) -> None:
