@@ -214,8 +214,8 @@ MAX_GRAMMAR_CHARACTERS = 65_536
 # Counted by guided/grammar_size.py. One takes xgrammar some 15 us; of a string's length, 130.
 # `[a-z]{1,5000}`, `.{1,2500}`, 1,000 optional properties and 16 long lengths are allowed.
 MAX_GRAMMAR_STEPS = 524_288
-"""steps: the grammars that an engine makes of a request's schemas, expressions and grammars,
-counted repetitions, the lengths of strings and the orders of properties written out | 400"""
+"""steps: the grammar of a request's schemas and expressions, all copies and orders written out
+| 400"""
 # As deep as Dynamo's HTTP layer lets the request itself be nested.
 MAX_JSON_NESTING = 128
 """levels: JSON in a string: `metadata.backedge`, arguments of earlier calls
