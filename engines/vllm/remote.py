@@ -51,8 +51,7 @@ def answers_at_once(request: JsonObject) -> bool:
     """Whether no reasoning precedes the answer: vLLM's server would wait for its end."""
     # Dynamo's router drops the field; its own workers read it from there, too.
     more = request.get("extra_args") or {}
-    ended = request.get("reasoning_ended", more.get("reasoning_ended"))
-    return bool(ended) or request.get("require_reasoning") is False
+    return bool(request.get("reasoning_ended", more.get("reasoning_ended")))
 
 
 def put_i32(field: str) -> Put:

@@ -187,16 +187,17 @@ NAMED = {"type": "function", "function": {"name": "get_weather"}}
 @pytest.mark.parametrize("choice", ["required", NAMED])
 @pytest.mark.parametrize("thinks", [False, True])
 def test_a_forced_call_is_a_call_with_reasoning_and_without(
-    fleet: Fleet, pairs: list[Pair], choice: Any, thinks: bool
+    fleet: Fleet, routing: Process, choice: Any, thinks: bool
 ) -> None:
-    answer = Client(fleet.frontend.url, SIDECAR).ask(
-        TRANSCRIPTS["reasoning_call"],
-        tool_choice=choice,
-        extra_body={"chat_template_kwargs": {"enable_thinking": thinks}},
-    )
-    # With "required", the model may write several.
-    assert {call["name"] for call in answer.message["tool_calls"]} == {"get_weather"}
-    assert not answer.message["content"]
+    for frontend in (fleet.frontend, routing):
+        answer = Client(frontend.url, SIDECAR).ask(
+            TRANSCRIPTS["reasoning_call"],
+            tool_choice=choice,
+            extra_body={"chat_template_kwargs": {"enable_thinking": thinks}},
+        )
+        # With "required", the model may write several.
+        assert {call["name"] for call in answer.message["tool_calls"]} == {"get_weather"}
+        assert not answer.message["content"]
 
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}

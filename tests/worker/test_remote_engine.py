@@ -162,8 +162,6 @@ def test_a_grammar_that_does_not_wait_is_said(caplog: pytest.LogCaptureFixture) 
 
     assert asyncio.run(run()) == {GRAMMAR_WAITS: False}
     assert "start it with --reasoning-parser" in caplog.text
-    server.model = ServedModel("m", grammar_waits=True)
-    assert asyncio.run(run()) == {GRAMMAR_WAITS: True}
 
 
 def test_each_rank_is_a_source_of_events() -> None:

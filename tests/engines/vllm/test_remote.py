@@ -46,8 +46,6 @@ def build(name: str, **fields: Any) -> JsonObject:
         ({"token_ids": [3, 4], "reasoning_ended": True}, {"grammarFromFirstToken": True}),
         ({"token_ids": [3, 4], "extra_args": {"reasoning_ended": True}},
          {"grammarFromFirstToken": True}),
-        ({"token_ids": [3, 4], "require_reasoning": False}, {"grammarFromFirstToken": True}),
-        ({"token_ids": [3, 4], "require_reasoning": True}, {}),
     ],
 )  # fmt: skip
 def test_fields_arrive(request_: JsonObject, sampling: JsonObject) -> None:
