@@ -222,15 +222,18 @@ class LinearParser(StreamParser, Reader):
             and not lexer.held
             and lexer.undecided is None
             and self._alone.isdisjoint(token_ids)
-            and ((search := lexer.search) is None or not search(text))
         ):
-            if (plain := self._shown.plain) is not None:
-                # Most tokens are text of an answer.
-                if plain is Reasoning:
-                    self._plain_tokens += len(token_ids)
-                return [plain(text)]
-            if (take_run := self._take_run) is not None and take_run(text) is not False:
-                return self._calls.take() if self._calls.events else []
+            search = lexer.search
+            if search is None or not search(text):
+                plain = self._shown.plain
+                if plain is not None:
+                    # Most tokens are text of an answer.
+                    if plain is Reasoning:
+                        self._plain_tokens += len(token_ids)
+                    return [plain(text)]
+                take_run = self._take_run
+                if take_run is not None and take_run(text) is not False:
+                    return self._calls.take() if self._calls.events else []
         return self._feed_closely(text, token_ids)
 
     def _feed_closely(self, text: str, token_ids: Sequence[int]) -> list[Event]:
