@@ -225,14 +225,11 @@ class LinearParser(StreamParser, Reader):
         ):
             search = lexer.search
             if search is None or not search(text):
-                plain = self._shown.plain
-                if plain is not None:
-                    # Most tokens are text of an answer.
+                if (plain := self._shown.plain) is not None:
                     if plain is Reasoning:
                         self._plain_tokens += len(token_ids)
                     return [plain(text)]
-                take_run = self._take_run
-                if take_run is not None and take_run(text) is not False:
+                if (take_run := self._take_run) is not None and take_run(text) is not False:
                     return self._calls.take() if self._calls.events else []
         return self._feed_closely(text, token_ids)
 

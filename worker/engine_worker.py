@@ -246,10 +246,6 @@ class Worker(abc.ABC, Generic[HandlerT]):
     def find_vocabulary_size(self, handler: HandlerT) -> int | None:
         """Return the number of token ids that the engine knows; None if unknown."""
 
-    def own_context(self, context: Context) -> Context:
-        """Return the context for an engine that ends requests by the id that a client chose."""
-        return context
-
     @abc.abstractmethod
     def run(
         self, call: GenerateCall[HandlerT]
@@ -431,7 +427,6 @@ class Worker(abc.ABC, Generic[HandlerT]):
             **options: object,
         ) -> AsyncGenerator[JsonObject, None]:
             start = functools.partial(call_generate, generate, handler, more, options)
-            context = self.own_context(context)
             if not self._discovery.serves and HEALTH_CHECK_KEY in request:
                 return push_or_pull(refuse(PoolAbsentError(ABSENT)), response_sender)
             try:

@@ -6,15 +6,16 @@ import argparse
 import functools
 import inspect
 import sys
+import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from typing_extensions import override
 
 from ...base.engines import load_native_parsers
 from ...base.errors import REASONING_FLAG, exiting
 from ...base.json_types import JsonObject
-from ...engines.dynamo.types import Context
+from ...engines.dynamo.types import WorkerContext
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import Kind, reasoning_format
@@ -26,8 +27,8 @@ from ...worker.decoding import DecodeToken, NativeDetokenizers, OtherTokenizer, 
 from ...worker.engine_request import EngineRequestHandle
 from ...worker.engine_support import EngineSupport, pick_fields
 from ...worker.engine_worker import EngineModel, GenerateCall, choose_parsers
-from ...worker.own_context import OwnContext
 from ...worker.patched_worker import PatchedWorker
+from ...worker.regeneration import stop_together
 from . import seams
 
 if TYPE_CHECKING:
@@ -238,19 +239,28 @@ class VllmWorker(PatchedWorker["Config", "DecodeWorkerHandler"]):
         return int(handler.engine_client.model_config.get_vocab_size())
 
     @override
-    def own_context(self, context: Context) -> Context:
-        # With --enable-rl, the route `abort_request` names requests by the client's id.
-        return context if self.config.enable_rl else OwnContext(context)
-
-    @override
     def run(
         self, call: GenerateCall[DecodeWorkerHandler]
     ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
-        engine = call.handler.engine_client
+        engine, request_id = call.handler.engine_client, call.context.id()
+        # With --enable-rl, the route `abort_request` names requests by the client's id.
+        is_taken = request_id in engine.output_processor.external_req_ids
+        if is_taken and not self.config.enable_rl:
+            return self._run_apart(call)
         groups = seams.GROUPS not in self.off
-        return call.start(), VllmRequestHandle(
-            engine, call.context.id(), call.params.n, groups=groups
-        )
+        return call.start(), VllmRequestHandle(engine, request_id, call.params.n, groups=groups)
+
+    def _run_apart(
+        self, call: GenerateCall[DecodeWorkerHandler]
+    ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
+        """Run a request whose id, which a client chose, is that of a running one.
+
+        vLLM ends requests by that id, and would end both.
+        """
+        whole = cast(WorkerContext, call.context)
+        own = whole.detached(f"{whole.id()}-{uuid.uuid4().hex[:8]}")
+        outputs, handle = self.run(call._replace(context=own))
+        return stop_together(outputs, whole, own), handle
 
 
 class VllmRequestHandle(EngineRequestHandle):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import json
+import uuid
 from typing import Any
 
 import openai
 import pytest
 
-from tests.e2e.client import Client, Response
+from tests.e2e.client import Client, Response, build_request
 from tests.e2e.conftest import BACKEDGE_MODEL, PLAIN_MODEL, Fleet
 from tests.support import TRANSCRIPTS, encode, tiny_tokenizer
 from tools.stack import STOCK_FRONTEND, VLLM_FRONTEND, metric
@@ -300,3 +301,26 @@ def test_dynamos_frontend_with_the_flag_is_the_same(
         client.ask(transcript, top_logprobs=2)
     frontend.terminate()
     frontend.reap()
+
+
+def test_two_clients_with_one_request_id_do_not_end_each_other(fleet: Fleet) -> None:
+    """Dynamo takes a request's id from its client, and vLLM ends requests by that id."""
+    client = Client(fleet.frontend.url, BACKEDGE_MODEL)
+    transcript = TRANSCRIPTS["long_reasoning"]
+    request = build_request(transcript, client.model, {})
+    headers = {"x-dynamo-request-id": str(uuid.uuid4())}
+    streams = [
+        client.openai.chat.completions.create(**request, stream=True, extra_headers=headers)
+        for _ in range(2)
+    ]
+    first, second = map(iter, streams)
+    read = [next(first), next(second), next(second)]
+    streams[0].close()
+    read += second
+    reasoning = "".join(
+        getattr(choice.delta, "reasoning_content", None) or ""
+        for chunk in read[1:]
+        for choice in chunk.choices
+    )
+    assert reasoning == transcript["expect"]["reasoning"]
+    assert read[-1].choices[0].finish_reason == transcript["expect"]["finish_reason"]

@@ -6,8 +6,10 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import filterfalse
 from typing import Any
 
+from backedge.base.server_names import find_own_name
 from backedge.engines.sglang.parsers import SglangParsers
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import join
@@ -152,7 +154,7 @@ WRONG_SIDES = {
 
 def _rows() -> list[Row]:
     rows = []
-    for name in FunctionCallParser.ToolCallParserEnum:
+    for name in filterfalse(find_own_name, FunctionCallParser.ToolCallParserEnum):
         format_ = tool_format(name)
         family, rewrite = DIALECTS.get(name) or (format_.name if format_ else "", str)
         rows += [

@@ -19,7 +19,6 @@ from backedge.engines.vllm.worker import VllmRequestHandle
 from backedge.parsers.base import ParserNames
 from backedge.postprocess.settings import PostprocessSettings
 from backedge.worker import flags
-from backedge.worker.own_context import OwnContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vllm.sampling_params import RequestOutputKind, SamplingParams
@@ -27,7 +26,6 @@ from vllm.v1.engine import EngineCoreOutput, EngineCoreRequest, FinishReason
 from vllm.v1.engine.output_processor import OutputProcessor, RequestOutputCollector
 from vllm.v1.engine.parallel_sampling import ParentRequest
 
-from tests.frontend.doubles import Context
 from tests.parsers.made_up import ENDLESS_NAME
 from tests.support import TINY_MODEL
 
@@ -47,25 +45,6 @@ def config(mode="agg", **fields):
     return SimpleNamespace(
         disaggregation_mode=SimpleNamespace(value=mode), **{**defaults, **fields}
     )
-
-
-def test_two_requests_with_the_id_of_one_client_are_two_in_the_engine():
-    worker = vllm.VllmWorker(config(), SETTINGS)
-    first, second = worker.own_context(Context()), worker.own_context(Context())
-    assert first.id() != second.id()
-    assert first.id().startswith(f"{Context().id()}-")
-    assert not first.is_stopped()
-    # Dynamo's admin route ends a request by the client's id.
-    trainer = vllm.VllmWorker(config(enable_rl=True), SETTINGS)
-    assert trainer.own_context(Context()).id() == Context().id()
-
-
-def test_a_context_with_an_id_of_its_own_is_otherwise_the_same():
-    original = Context()
-    own = OwnContext(original)
-    own.stop_generating()
-    assert original.is_stopped() is own.is_stopped() is True
-    assert own.stopped is True
 
 
 def test_text_mode_is_refused():
