@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import filterfalse
 from types import SimpleNamespace
 from typing import Any
 
+from backedge.base.server_names import find_own_name
 from backedge.engines.sglang.parsers import HUNYUAN_EFFORT, ReasoningParserFactory
 from sglang.srt.entrypoints.openai.serving_chat import OpenAIServingChat
 from sglang.srt.parser.reasoning_parser import ReasoningParser
@@ -56,7 +58,7 @@ def differences(name: str, template: str | None) -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    for name in ReasoningParser.DetectorMap:
+    for name in filterfalse(find_own_name, ReasoningParser.DetectorMap):
         for template in TEMPLATES:
             for flags in differences(name, template):
                 sys.stdout.write(f"DIFFERS {name} {template!r} {flags}\n")

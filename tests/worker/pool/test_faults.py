@@ -191,9 +191,9 @@ def test_a_process_that_hangs_before_it_serves_is_replaced(tmp_path):
 
 def test_a_machine_without_room_for_a_process_is_asked_again(caplog):
     async def test(pool):
-        os.kill(pool.pids[0], signal.SIGKILL)
-        await until(lambda: len(pool.pids) == 1)
-        await until(lambda: len(pool.pids) == 2)
+        victim = pool.pids[0]
+        os.kill(victim, signal.SIGKILL)
+        await until(lambda: victim not in pool.pids and len(pool.pids) == 2)
 
     in_pool(test, build=f"{MODULE}:build_without_room", forks=2)
     refused = [told for told in caplog.messages if "cannot be forked" in told]
