@@ -138,7 +138,7 @@ class StreamParser(Protocol):
 
     @property
     def slips(self) -> int:
-        """Number of calls that were read in spite of a slip in their frame."""
+        """Number of calls with a slip in their frame that were read, or surely were meant."""
         return 0
 
     @property

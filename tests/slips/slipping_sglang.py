@@ -7,6 +7,7 @@ needs `--enable-custom-logit-processor`.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -37,15 +38,23 @@ class Slipping(CustomLogitProcessor):
         return logits
 
 
-def main() -> None:
-    """Run the worker with the flags of dynamo.sglang."""
+def choose(sampling: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the script of a request, and whether it slips; None: it writes what it likes."""
+    script = find_script(sampling.get("sampling_seed"))
+    return script and {"script": script, "slips": not sampling.get("structural_tag")}
+
+
+def serve(choose: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+    """Run the worker with the flags of dynamo.sglang.
+
+    choose: returns `Slipping`'s parameters for a request's sampling; None to leave it alone.
+    """
     generate = Engine.async_generate
 
     @functools.wraps(generate)
     async def slip(engine: Engine, *arguments: Any, **fields: Any) -> Any:
         sampling = fields["sampling_params"]
-        if (script := find_script(sampling.get("sampling_seed"))) is not None:
-            own = {"script": script, "slips": not sampling.get("structural_tag")}
+        if (own := choose(sampling)) is not None:
             fields["sampling_params"] = {**sampling, "custom_params": own}
             fields["custom_logit_processor"] = Slipping.to_str()
         return await generate(engine, *arguments, **fields)
@@ -58,4 +67,4 @@ if __name__ == "__main__":
     # The engine's processes import the class from a module of this name.
     from tests.slips import slipping_sglang
 
-    slipping_sglang.main()
+    slipping_sglang.serve(slipping_sglang.choose)
