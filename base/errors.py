@@ -30,6 +30,7 @@ from .limits import MAX_REASON, MAX_SHOWN_NAME, MAX_SHOWN_TEXT
 # Where the parsers' names come from; errors name the flag to change.
 TOOL_CALL_FLAG = "--tool-call-parser"
 REASONING_FLAG = "--reasoning-parser"
+MALFORMED_FLAG = "--postprocess-malformed-calls"
 
 # Limits for two parts of an error, which has MAX_SHOWN_TEXT characters with field and value.
 MAX_PROBLEM = MAX_SHOWN_TEXT - MAX_SHOWN_NAME - 4

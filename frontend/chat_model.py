@@ -93,6 +93,7 @@ class Deployment(NamedTuple):
     instance_id: the model's first worker. card: the model's. engine: routes requests as the
         frontend's flags say. config: Dynamo's own flags. flags: the others, as parsed by
         `dynamo.frontend`. runtime: of this process; None if unknown.
+    regenerates: whether plain workers generate malformed calls again.
     """
 
     instance_id: dynamo.ModelInstance
@@ -101,6 +102,7 @@ class Deployment(NamedTuple):
     config: dynamo.FrontendConfig
     flags: argparse.Namespace
     runtime: dynamo.Runtime | None = None
+    regenerates: bool = False
 
     def endpoint(self) -> dynamo.Endpoint:
         """Return the endpoint of the model's workers, for your own router or client.

@@ -112,7 +112,13 @@ class EngineFactory:
             raise SetupError(f"model {card.name()!r} serves no chat completions.")
         try:
             deployment = Deployment(
-                instance_id, card, routed_engine, self._config, self._flags, self._runtime
+                instance_id,
+                card,
+                routed_engine,
+                self._config,
+                self._flags,
+                self._runtime,
+                self._ours.malformed_calls == "regenerate",
             )
             answer = await self._build_answer(deployment)
         except SetupError as error:
@@ -148,7 +154,7 @@ class EngineFactory:
             *blocks,
             reasoning=builder.call_policy.reasoning,
             report=self._local_parsing.report,
-            wrap_engine=await builder.start_pool(self._local_parsing),
+            wrap_engine=await builder.wrap_plain(blocks.local_factories, self._local_parsing),
             recorder=self.build_recorder(builder, blocks),
             turns=self._build_turns(builder, blocks),
         )

@@ -6,11 +6,11 @@ import argparse
 import functools
 import sys
 from collections.abc import Sequence
-from typing import get_args
+from typing import Literal, get_args
 
 import msgspec
 
-from ..base.errors import exiting
+from ..base.errors import MALFORMED_FLAG, exiting
 from ..base.flags import FlagParser, add_to, check_misspelt, check_variables, flag, parse_amount
 from ..base.limits import PROMPT_CACHE_MB
 from ..parsers.parser_lookup import Kind
@@ -25,6 +25,8 @@ ENGINE_FACTORY_FLAG = "--engine-factory"
 PARSERS_FLAG = "--postprocess-parsers"
 PROMPT_CACHE_FLAG = "--prompt-cache-mb"
 HELP_FLAGS = {"-h", "--help"}
+PlainMalformedCalls = Literal["open", "regenerate"]
+"""What becomes of plain workers' malformed calls; other workers have a flag of their own."""
 
 
 PARSERS = flag(
@@ -63,6 +65,13 @@ FLAGS = (
         metavar="MB",
         help=f"Memory of the prompt cache of all models; 0 for none. Default: {PROMPT_CACHE_MB}.",
     ),
+    flag(
+        MALFORMED_FLAG,
+        dest="malformed_calls",
+        choices=get_args(PlainMalformedCalls),
+        default="open",
+        help="Malformed calls of plain workers: 'regenerate' has the model write them again.",
+    ),
     PROCESSING,
 )
 
@@ -77,6 +86,7 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     allowed_modules: of tokenizers that workers may name.
     prompt_cache_mb: size of the prompt cache; 0 for no cache.
     record: None to record nothing. turns: None to keep no answers.
+    malformed_calls: what becomes of those of plain workers.
     """
 
     tokenizer: tokenizer_flags.TokenizerSelection
@@ -87,6 +97,7 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     prompt_cache_mb: int = PROMPT_CACHE_MB
     record: record_flags.RecordSettings | None = None
     turns: turn_flags.TurnSettings | None = None
+    malformed_calls: PlainMalformedCalls = "open"
 
     @property
     def chat_processor(self) -> str:
@@ -132,6 +143,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
         parsed.cache_mb,
         record_flags.read_record_settings(parsed),
         turns,
+        parsed.malformed_calls,
     )
 
 

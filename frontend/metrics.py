@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 
 from typing_extensions import override
 
@@ -11,6 +12,7 @@ from ..engines.dynamo.metrics import (
     Collector,
     MetricFamily,
     Pool,
+    RegeneratedCalls,
     build_info,
     count_parser_errors,
     count_pools,
@@ -18,6 +20,7 @@ from ..engines.dynamo.metrics import (
     counter,
     gauge,
 )
+from ..postprocess.call_hold import CallFault, RegenerationOutcome
 from ..postprocess.postprocessor import log_failure
 from ..recording.writer import RecordingCounts
 from ..tokenization.prompt_cache import PromptCache
@@ -35,6 +38,8 @@ class LocalParsing:
 
     def __init__(self) -> None:
         self.pools: set[Pool] = set()
+        self._regenerated = RegeneratedCalls()
+        self._regenerating: set[str] = set()
         self._errors = {"none": 0}
 
     def report(self, failure: ParserFailedError) -> None:
@@ -42,9 +47,20 @@ class LocalParsing:
         self._errors[failure.parser] = self._errors.get(failure.parser, 0) + 1
         log_failure(failure)
 
+    def count_regenerated(
+        self, parsers: str
+    ) -> Callable[[CallFault, RegenerationOutcome, int], None]:
+        """Return what counts malformed calls of `parsers`, and the tokens discarded for them."""
+        self._regenerating.add(parsers)
+        return functools.partial(self._regenerated.add, parsers)
+
     def collect(self) -> Iterable[MetricFamily]:
         """Return the metrics. Dynamo calls this in another thread, so it reads copies."""
-        return [count_parser_errors(self._errors.copy()), *count_pools([*self.pools])]
+        return [
+            count_parser_errors(self._errors.copy()),
+            *count_pools([*self.pools]),
+            *self._regenerated.collect([*self._regenerating]),
+        ]
 
 
 class FrontendMetrics(Collector):

@@ -17,7 +17,7 @@ from dynamo.frontend.structural_tag_policy import (
 )
 
 from ..base.engines import load_engine_module
-from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
+from ..base.errors import MALFORMED_FLAG, REASONING_FLAG, TOOL_CALL_FLAG, SetupError
 from ..base.gc_freeze import importing
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
@@ -51,6 +51,7 @@ from .parser_selection import (
 )
 from .prompt_queue import PromptQueue
 from .request.tool_schema_cache import standard_parameters
+from .turns.turn_keeper import LocalFactories
 
 logger = get_logger(__name__)
 
@@ -183,9 +184,15 @@ class ChatModelBuilder(abc.ABC):
         read_tokens = functools.partial(read_added_tokens, Path(self.path))
         names = self.configured.names
         policy = read_call_policy(self.runtime_config, names, engine, read_tokens)
-        # Dynamo moves no request with a grammar, and such workers need none for `auto`.
-        is_free = self.worker_card is not None and self.worker_card.regenerates
-        return dataclasses.replace(policy, always=False) if is_free else policy
+        # Dynamo moves no request with a grammar, and then `auto` needs none.
+        return dataclasses.replace(policy, always=False) if self._regenerates(policy) else policy
+
+    def _regenerates(self, policy: CallPolicy) -> bool:
+        """Whether malformed calls are generated again, by the workers or for plain ones."""
+        if self.worker_card is not None:
+            return self.worker_card.regenerates
+        described = find_described(self.configured, self.kind)
+        return self.deployment.regenerates and policy.calls is not None and not described
 
     @property
     def kind(self) -> Kind:
@@ -197,14 +204,37 @@ class ChatModelBuilder(abc.ABC):
         """Return the parsers for the model's plain workers. Raises `UnknownParserError`."""
         return select_parsers(self.configured, self.kind, self.native)
 
-    async def start_pool(self, parsing: LocalParsing) -> WrapEngine:
-        """Start the processes that run the model's own description for plain workers, if needed.
+    async def wrap_plain(
+        self, local_factories: LocalFactories, parsing: LocalParsing
+    ) -> WrapEngine:
+        """Return what post-processes plain workers' streams as workers do, where that is needed.
 
-        Return what has them post-process an engine's streams. parsing: counts what they do.
-        Raises `SetupError` if they do not start.
+        The model's own description runs in processes, and malformed calls are generated again.
+        local_factories: as of `Blocks`. parsing: counts what is done.
+        Raises `SetupError` if the processes do not start.
         """
-        if self.worker_card is not None or not find_described(self.configured, self.kind):
+        if self.worker_card is not None:
             return as_it_is
+        if find_described(self.configured, self.kind):
+            return await self._start_pool(parsing)
+        calls = self.call_policy.calls
+        if not self.deployment.regenerates:
+            return as_it_is
+        if calls is None:
+            logger.warning(
+                "model %s: %s regenerate: the parser %r has no grammar of calls, so malformed "
+                "calls stay open",
+                self.card.name(),
+                MALFORMED_FLAG,
+                self.configured.names.tool_call,
+            )
+            return as_it_is
+        module = await asyncio.to_thread(load_engine_module, "dynamo", "plain_workers")
+        wrap: WrapEngine = module.regenerate(calls, local_factories, parsing)
+        return wrap
+
+    async def _start_pool(self, parsing: LocalParsing) -> WrapEngine:
+        """Start the processes that run the model's own description. Raises as `wrap_plain`."""
         module = await asyncio.to_thread(load_engine_module, "transformers", "frontend_pool")
         selection = self.selection
         own = (selection.module, selection.class_name, self.path) if selection.module else None

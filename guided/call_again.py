@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_CALL_ATTEMPTS, MAX_DISCARDED_TOKENS, MAX_REQUEST_ATTEMPTS
 from ..parsers.argument_grammar import exactly, fill, in_turn
 from ..parsers.base import ParserRequest
 from ..parsers.format import Format
@@ -19,6 +22,37 @@ MAX_LEAD_TOKENS = 64
 
 ReadTokens = Callable[[Sequence[int]], str]
 """Returns the text of tokens, special ones included."""
+
+
+@dataclass
+class AttemptBudget:
+    """The attempts at the malformed calls of one request, and their bounds.
+
+    attempts: in all. discarded: tokens in all.
+    """
+
+    attempts: int = 0
+    discarded: int = 0
+    _attempts_at: Counter[tuple[int, int]] = field(default_factory=Counter)
+
+    def allows(self, place: tuple[int, int], discarded: int) -> bool:
+        """Whether another attempt may discard so many tokens. place: choice, and tokens kept."""
+        return (
+            self.attempts < MAX_REQUEST_ATTEMPTS
+            and self._attempts_at[place] < MAX_CALL_ATTEMPTS
+            and self.discarded + discarded <= MAX_DISCARDED_TOKENS
+        )
+
+    def spend(self, place: tuple[int, int], discarded: int) -> None:
+        """Count an attempt."""
+        self.attempts += 1
+        self._attempts_at[place] += 1
+        self.discarded += discarded
+
+    def give_up(self, taken_back: int) -> None:
+        """Allow no other attempt: the last one did not discard its `taken_back` tokens."""
+        self.attempts = MAX_REQUEST_ATTEMPTS
+        self.discarded -= taken_back
 
 
 def count_kept(format_: Format, discarded: Sequence[int], read: ReadTokens) -> tuple[int, str]:

@@ -125,10 +125,6 @@ class CompletionSetup:
     parser_request: ParserRequest = field(default_factory=ParserRequest)
     logprobs: int | None = None
 
-    def read(self, token_ids: Sequence[int]) -> str:
-        """Return the text of tokens, special ones included."""
-        return b"".join(map(self.detokenizers.token_bytes, token_ids)).decode("utf-8", "replace")
-
 
 class TokenLogprobs(msgspec.Struct):
     """Logprobs of some tokens: one entry per token, natural logarithms."""

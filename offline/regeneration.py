@@ -8,7 +8,7 @@ docs/malformed-calls.md has the rules, which are those of workers.
 from __future__ import annotations
 
 import contextlib
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Self
@@ -17,8 +17,7 @@ import msgspec
 from typing_extensions import override
 
 from ..base.json_types import JsonObject
-from ..base.limits import MAX_CALL_ATTEMPTS, MAX_DISCARDED_TOKENS, MAX_REQUEST_ATTEMPTS
-from ..guided.call_again import build_call_grammar, count_kept
+from ..guided.call_again import AttemptBudget, build_call_grammar, count_kept
 from ..parsers.format import Format
 from .completion import Completion
 from .rows import Grammar, Prompt, Row
@@ -30,10 +29,8 @@ class _Answer:
 
     row: Row
     format: Format
-    attempts: int = 0
     due: int = 0
-    discarded: int = 0
-    places: Counter[tuple[int, int]] = field(default_factory=Counter)  # choice and tokens kept
+    budget: AttemptBudget = field(default_factory=AttemptBudget)
 
 
 @dataclass
@@ -101,24 +98,18 @@ def _plan(answer: _Answer, place: int) -> _Attempt | None:
     faulty = None if completion.error is not None else completion.find_fault()
     if faulty is None:
         return None
-    setup = completion.setup
-    lead, text = count_kept(answer.format, completion.token_ids[faulty.kept :], setup.read)
+    setup, rest = completion.setup, completion.token_ids[faulty.kept :]
+    lead, text = count_kept(answer.format, rest, setup.detokenizers.read)
     kept = faulty.kept + lead
     discarded = len(completion.token_ids) - kept
     left = None if row.max_new_tokens is None else row.max_new_tokens - kept
-    if (
-        answer.attempts >= MAX_REQUEST_ATTEMPTS
-        or answer.places[place, kept] >= MAX_CALL_ATTEMPTS
-        or answer.discarded + discarded > MAX_DISCARDED_TOKENS
-        or (left is not None and left < 1)
-    ):
+    has_room = left is None or left > 0
+    if not has_room or not answer.budget.allows((place, kept), discarded):
         return None
     grammar = build_call_grammar(answer.format, setup.parser_request, text)
     if grammar is None:
         return None
-    answer.attempts += 1
-    answer.places[place, kept] += 1
-    answer.discarded += discarded
+    answer.budget.spend((place, kept), discarded)
     return _go_on(answer, place, kept, left, grammar)
 
 

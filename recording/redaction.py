@@ -81,7 +81,7 @@ class Redactor:
         """Whether a token is kept: it is special, or its text is in brackets."""
         known = self._markers.get(token_id)
         if known is None:
-            text = self.detokenizers.token_bytes(token_id).decode(errors="replace")
+            text = self.detokenizers.read([token_id])
             known = self.detokenizers.is_special(token_id) or bool(_MARKER.fullmatch(text))
             self._markers[token_id] = known
         return known

@@ -11,7 +11,7 @@ import functools
 import importlib
 import importlib.metadata
 import importlib.util
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Concatenate, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -307,12 +307,8 @@ class Worker(abc.ABC, Generic[HandlerT]):
                 "--postprocess-malformed-calls regenerate needs a grammar of the model's calls, "
                 f"and the parser {names.tool_call!r} has none. Use 'open' or 'repair'."
             )
-
-        def read(token_ids: Sequence[int]) -> str:
-            return b"".join(map(detokenizers.token_bytes, token_ids)).decode("utf-8", "replace")
-
         streams = settings.stream_calls == "arguments"
-        return Regenerator(format_, read, self.metrics.count_regenerated, streams)
+        return Regenerator(format_, detokenizers.read, self.metrics.count_regenerated, streams)
 
     def _begin_regeneration(self, call: GenerateCall[HandlerT]) -> Regeneration | None:
         """Return what generates the malformed calls of a request again, if any does."""

@@ -13,7 +13,7 @@ import msgspec
 from typing_extensions import override
 
 from ..base.engines import load_native_parsers
-from ..base.errors import SetupError
+from ..base.errors import MALFORMED_FLAG, SetupError
 from ..base.flags import (
     MAX_DIGITS,
     OFF,
@@ -139,7 +139,7 @@ SHARED_FLAGS: tuple[Flag, ...] = (
         "request with an error.",
     ),
     flag(
-        "--postprocess-malformed-calls",
+        MALFORMED_FLAG,
         choices=get_args(WorkerMalformedCalls),
         default="open",
         help="If delimiters alone cannot make the arguments of a call JSON: 'open' sends "

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import product
 from math import inf
 from typing import Literal, Protocol, get_args
 
@@ -17,6 +15,7 @@ from ..base.log import get_logger
 from ..engines.dynamo.metrics import (
     Collector,
     MetricFamily,
+    RegeneratedCalls,
     build_info,
     count_parser_errors,
     count_pools,
@@ -83,8 +82,7 @@ class WorkerMetrics(Collector):
         self._stage_tokens: dict[Stage, int] = dict.fromkeys(get_args(Stage), 0)
         self._calls: dict[CallOutcome, int] = dict.fromkeys(get_args(CallOutcome), 0)
         self._errors: dict[str, int] = {}
-        self._regenerated: Counter[tuple[CallFault, RegenerationOutcome]] = Counter()
-        self._discarded_tokens = 0
+        self._regenerated = RegeneratedCalls()
 
     def start_request(self, request: RequestInFlight) -> Clock | None:
         """Count a new request; return a clock if its stages are to be measured."""
@@ -114,8 +112,7 @@ class WorkerMetrics(Collector):
         self, fault: CallFault, outcome: RegenerationOutcome, discarded: int
     ) -> None:
         """Count a malformed call, and the tokens that were discarded to generate it again."""
-        self._regenerated[fault, outcome] += 1
-        self._discarded_tokens += discarded
+        self._regenerated.add(self.parsers_name, fault, outcome, discarded)
 
     def report(self, failure: ParserFailedError) -> None:
         """Count and log a parser that raised. This is a `fallback.Report`."""
@@ -190,18 +187,11 @@ class WorkerMetrics(Collector):
             else:
                 calls.add_metric([self.parsers_name, outcome], count)
         calls.add_metric([self.parsers_name, "malformed"], total)
-        again = "Malformed calls that were generated again, by what was wrong."
-        labels = ["parser", "reason", "outcome"]
-        regenerated = family("Counter", "calls_regenerated", again, labels)
-        for fault, result in product(get_args(CallFault), get_args(RegenerationOutcome)):
-            count = self._regenerated[fault, result]
-            regenerated.add_metric([self.parsers_name, fault, result], count)
-        thrown = "Tokens of malformed calls that were generated again."
-        discarded = counter("discarded_tokens", thrown, self._discarded_tokens)
         found = "Answers with tools whose content holds the markup of a call."
         markup = family("Counter", "call_markup_shown", found, ["parser"])
         markup.add_metric([self.parsers_name], shown)
-        return [count_parser_errors(errors), calls, malformed, markup, regenerated, discarded]
+        regenerated = self._regenerated.collect([self.parsers_name])
+        return [count_parser_errors(errors), calls, malformed, markup, *regenerated]
 
 
 class _Histogram:

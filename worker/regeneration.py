@@ -16,9 +16,9 @@ import msgspec
 
 from ..base.errors import ProtocolError
 from ..base.json_types import JsonObject
-from ..base.limits import MAX_CALL_ATTEMPTS, MAX_DISCARDED_TOKENS, MAX_REQUEST_ATTEMPTS
 from ..engines.dynamo.types import WorkerContext
 from ..guided.call_again import (
+    AttemptBudget,
     ReadTokens,
     build_call_grammar,
     build_rest_grammar,
@@ -105,16 +105,14 @@ class Regeneration:
         self._token_ids = token_ids
         self._resumed = len(token_ids) - params.prompt_length
         self._start = start
-        self._attempts = 0
+        self._budget = AttemptBudget()
         self._taken_back = 0  # tokens discarded by the last attempt
         self._last_fault = ""  # the reason for it
         self._requests = 0  # of the engine, after the first
         self._before: list[Chunk] = []  # what was unsent before the last attempt
-        self._attempts_here = 0  # for the call after the last kept token
         self._kept = -1
         self._is_within = False  # the last attempt goes on within a call that has begun to leave
         self._added = 0  # kept tokens that were not sent when the last attempt started
-        self._discarded = 0
         self._discarded_here = 0
         self._grammar: JsonObject | None = None
         self._first_fault: CallFault | None = None  # of the call that is being generated again
@@ -155,7 +153,7 @@ class Regeneration:
 
         The counts of another attempt are corrected to those of the client's prompt.
         """
-        if self._attempts and (chunk.prompt_tokens or chunk.cached_tokens):
+        if self._budget.attempts and (chunk.prompt_tokens or chunk.cached_tokens):
             chunk = self._correct(chunk)
         self.unsent.append(chunk)
         return chunk
@@ -168,7 +166,7 @@ class Regeneration:
             self._count("complete")
         _, self.unsent = split(self.unsent, len(scheduled.token_ids))
         if scheduled.finished and self._params.reports_calls:
-            scheduled.deltas[-1].discarded_tokens = self._discarded
+            scheduled.deltas[-1].discarded_tokens = self._budget.discarded
 
     def plan(self, faulty: FaultyCall) -> bool:
         """Prepare another attempt at a call; return False if it stays open."""
@@ -182,22 +180,15 @@ class Regeneration:
         stays = waiting + lead
         kept, discarded = len(self.sent) + stays, len(unsent) - stays
         if kept != self._kept:
-            self._kept, self._attempts_here, self._discarded_here = kept, 0, 0
-        may = (
-            self._attempts < MAX_REQUEST_ATTEMPTS
-            and self._attempts_here < MAX_CALL_ATTEMPTS
-            and self._discarded + discarded <= MAX_DISCARDED_TOKENS
-            and self._has_room(kept)
-        )
+            self._kept, self._discarded_here = kept, 0
+        may = self._has_room(kept) and self._budget.allows((0, kept), discarded)
         if may:
             self._grammar = self._build_grammar(faulty, text, unsent[:waiting])
         if not may or self._grammar is None:
             self._count("open")
             return False
-        self._attempts += 1
-        self._attempts_here += 1
+        self._budget.spend((0, kept), discarded)
         self._is_within = bool(faulty.name)
-        self._discarded += discarded
         self._discarded_here += discarded
         self.fault, self._taken_back, self._last_fault = fault, discarded, fault
         self._before = self.unsent
@@ -234,11 +225,10 @@ class Regeneration:
 
         None: the model had ended its output itself.
         """
-        self._discarded -= self._taken_back
+        self._budget.give_up(self._taken_back)
         self._discarded_here -= self._taken_back
         self._count("open")
         self.unsent, self._taken_back = self._before, 0
-        self._attempts = MAX_REQUEST_ATTEMPTS
         has_ended = any(chunk.finish_reason is not None for chunk in self.unsent)
         attempt = None if has_ended else self._go_on(None)
         self.is_answered = True  # an error from now on is the request's

@@ -139,7 +139,7 @@ def _keep_markers(
 
     A model writes each at least once. names: further parsers beside the recorded ones.
     """
-    texts = {one: model.detokenizers.token_bytes(one).decode(errors="replace") for one in tokens}
+    texts = {one: model.detokenizers.read([one]) for one in tokens}
     both = {names.tool_call, model.recorded.parsers.tool_call}
     formats = [format_ for name in both if name and (format_ := tool_format(name))]
     markers = {

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import abc
 import importlib.metadata
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from itertools import product
+from typing import Protocol, TypeVar, get_args
 
 import msgspec
 
 from ...base.seams import check_seams
+from ...postprocess.call_hold import CallFault, RegenerationOutcome
 from ...recording.writer import RecordingCounts
 from . import seams
 from .types import Endpoint
@@ -137,6 +140,30 @@ def count_pools(pools: Collection[Pool]) -> list[MetricFamily]:
             sum(pool.stats.moved_requests for pool in pools),
         ),
     ]
+
+
+class RegeneratedCalls:
+    """Counts malformed calls that are generated again, by parsers, and the discarded tokens."""
+
+    def __init__(self) -> None:
+        self._calls: Counter[tuple[str, CallFault, RegenerationOutcome]] = Counter()
+        self._discarded = 0
+
+    def add(
+        self, parsers: str, fault: CallFault, outcome: RegenerationOutcome, discarded: int
+    ) -> None:
+        """Count a call, and the tokens that were discarded to generate it again."""
+        self._calls[parsers, fault, outcome] += 1
+        self._discarded += discarded
+
+    def collect(self, parsers: Iterable[str]) -> list[MetricFamily]:
+        """Return the metrics. parsers: names of those that are in use."""
+        again = "Malformed calls that were generated again, by what was wrong."
+        regenerated = family("Counter", "calls_regenerated", again, ["parser", "reason", "outcome"])
+        for labels in product(parsers, get_args(CallFault), get_args(RegenerationOutcome)):
+            regenerated.add_metric(labels, self._calls[labels])
+        thrown = "Tokens of malformed calls that were generated again."
+        return [regenerated, counter("discarded_tokens", thrown, self._discarded)]
 
 
 def count_parser_errors(errors: Mapping[str, int]) -> MetricFamily:

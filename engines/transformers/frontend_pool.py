@@ -9,29 +9,25 @@ from __future__ import annotations
 import asyncio
 import functools
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
-from contextlib import aclosing, suppress
+from contextlib import suppress
 
 import msgspec
-from typing_extensions import override
 
 from ...base.errors import SetupError
 from ...base.json_types import JsonObject
 from ...base.log import get_logger
 from ...frontend.chat_model import WrapEngine
 from ...frontend.metrics import LocalParsing
-from ...frontend.response.worker_stream import find_output
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.passthrough import PassthroughParsers
 from ...postprocess.settings import MERGE_DELAYS, PostprocessSettings
-from ...worker.engine_request import EngineRequestHandle
 from ...worker.engine_worker import OwnTokenizer, build_described
 from ...worker.engine_worker import pool_parts as build_parts
 from ...worker.flags import WorkerSettings
 from ...worker.pool import PoolSettings, PoolSupervisor
-from ...worker.request_stream import WorkerPostprocessor, read_params
+from ...worker.request_stream import WorkerPostprocessor
 from ..dynamo.metrics import Pool
-from ..dynamo.types import AnnotatedItem, Context, RoutedEngine
+from ..dynamo.plain_workers import PooledEngine
 
 logger = get_logger(__name__)
 
@@ -105,62 +101,3 @@ def close_with(owner: object, pool: PoolSupervisor, pools: set[Pool]) -> None:
             loop.call_soon_threadsafe(close)
 
     weakref.finalize(owner, close_soon).atexit = False
-
-
-class PooledEngine(RoutedEngine):
-    """An engine of plain workers, whose chunks become those of workers that post-process."""
-
-    def __init__(self, postprocessor: WorkerPostprocessor, engine: RoutedEngine) -> None:
-        self._postprocessor = postprocessor
-        self._engine = engine
-
-    @override
-    async def generate(
-        self, request: JsonObject, *, context: Context
-    ) -> AsyncIterator[AnnotatedItem | JsonObject]:
-        items = await self._engine.generate(request, context=context)
-        params = read_params(request)
-        if params is None:
-            return items
-        handle = StopAtTheEnd(params.n, context)
-        outputs = read_outputs(items)
-        chunks = self._postprocessor.stream(outputs, params, request["token_ids"], handle)
-        return handle.stop_after(chunks)
-
-
-async def read_outputs(
-    items: AsyncIterator[AnnotatedItem | JsonObject],
-) -> AsyncIterator[JsonObject]:
-    """Yield the outputs in a worker's stream. Raises `WorkerError`."""
-    async for item in items:
-        if (output := find_output(item)) is not None:
-            yield output
-
-
-class StopAtTheEnd(EngineRequestHandle):
-    """Stops a plain worker after its `n` choices if one has ended early, since none stops alone."""
-
-    def __init__(self, n: int, context: Context) -> None:
-        self._unfinished = n
-        self._context = context
-        self._ended_early = False
-
-    @override
-    def abort(self, index: int) -> Coroutine[object, None, None]:
-        self._ended_early = True  # at once: the last chunk may leave before a coroutine runs
-        return asyncio.sleep(0)
-
-    @override
-    def set_stream_interval(self, index: int, tokens: int) -> None:
-        """Do nothing: the request has been sent."""
-
-    async def stop_after(
-        self, chunks: AsyncGenerator[JsonObject, None]
-    ) -> AsyncIterator[JsonObject]:
-        """Yield `chunks`, and stop the worker with the last one."""
-        async with aclosing(chunks):
-            async for chunk in chunks:
-                self._unfinished -= "finish_reason" in chunk
-                if self._ended_early and not self._unfinished:
-                    self._context.stop_generating()
-                yield chunk

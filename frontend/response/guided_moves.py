@@ -151,7 +151,7 @@ class GuidedMoves:
         """Return the text of tokens; None if it ends within a character."""
         detokenizers, _ = self._factories()
         try:
-            return b"".join(map(detokenizers.token_bytes, token_ids)).decode()
+            return detokenizers.read(token_ids, "strict")
         except UnicodeDecodeError:
             return None
 

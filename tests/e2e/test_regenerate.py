@@ -1,4 +1,4 @@
-"""Real engines whose model writes a malformed call, which is generated again on the worker."""
+"""Real engines whose model writes a malformed call, which is generated again."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from tools.stack import (
     metric,
 )
 
+# The frontend generates calls of plain workers again.
+PLAIN = ("vllm-plain", "sglang-plain")
 # The last is vLLM's gRPC server, known by Dynamo's interface alone.
-ENGINES = ("vllm", "vllm-pool", "sglang", *(["sidecar"] if GRPC_SERVER.is_dir() else []))
+ENGINES = ("vllm", "vllm-pool", "sglang", *PLAIN, *(["sidecar"] if GRPC_SERVER.is_dir() else []))
 FLAGS = (*VLLM_PARSERS, "--postprocess-malformed-calls", "regenerate")
 PARAMETERS = {
     "type": "object",
@@ -40,10 +42,12 @@ FIELDS = {"nvext": {"extra_fields": ["malformed_calls", "discarded_tokens"]}}
 
 def start_worker(stack: Stack, engine: str) -> Process:
     names = {"name": engine, "wait": False, "DYN_NAMESPACE": engine}
-    if engine == "sglang":
+    own, _, plain = engine.partition("-")
+    flags = () if plain == "plain" else (f"--{own}-processing", *FLAGS)
+    if own == "sglang":
         more = ("--enable-custom-logit-processor", "--disable-overlap-schedule")
         module = "tests.e2e.slipping.sglang_worker"
-        return stack.sglang("--sglang-processing", *more, *FLAGS, module=module, **names)  # type: ignore[arg-type]  # a dict has one type
+        return stack.sglang(*flags, *more, module=module, **names)  # type: ignore[arg-type]  # a dict has one type
     logits = ("--logits-processors", "tests.e2e.slipping.vllm_logits:Slipping")
     if engine == "sidecar":
         port, path = free_port(), f"{GRPC_SERVER}:{ROOT}"
@@ -51,17 +55,17 @@ def start_worker(stack: Stack, engine: str) -> Process:
         address = ("--engine", f"grpc://{LOOPBACK}:{port}", "--vllm-processing")
         return stack.sidecar(*address, *FLAGS, name=engine, DYN_NAMESPACE=engine)
     pool = ("--postprocess-workers", "1") if engine == "vllm-pool" else ()
-    return stack.worker("--vllm-processing", *logits, *pool, *FLAGS, **names)  # type: ignore[arg-type]  # as above
+    return stack.worker(*flags, *logits, *pool, **names)  # type: ignore[arg-type]  # as above
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, dict[str, Process]]]:
     with Stack(tmp_path_factory.mktemp("regenerate"), PYTHONPATH=str(ROOT)) as stack:
         workers = {engine: start_worker(stack, engine) for engine in ENGINES}
-        frontend = stack.frontend(command=HUGGINGFACE_FRONTEND, wait=False)
+        frontend = stack.frontend(*FLAGS, command=HUGGINGFACE_FRONTEND, wait=False)
         for engine in ENGINES:
             stack.wait_for_model(frontend, engine)
-        yield frontend, workers
+        yield frontend, {**workers, **dict.fromkeys(PLAIN, frontend)}
 
 
 def ask(

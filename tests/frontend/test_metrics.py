@@ -59,12 +59,16 @@ def test_parsers_that_fail_and_pools_that_run_are_counted() -> None:
     parsing.pools.update(RunningPool(pids) for pids in ([1, 2], [3]))
     for name in ("mine", "mine", "other"):
         parsing.report(ParserFailedError(name, "r", 4, "it is slow"))
+    parsing.count_regenerated("hermes")("slip", "complete", 7)
     found = {
         (sample.name, *sample.labels.values()): sample.value
         for family in parsing.collect()
         for sample in getattr(family, "samples", ())
+        if sample.value or not sample.name.startswith("backedge_calls_regenerated")
     }
     assert found == {
+        ("backedge_calls_regenerated_total", "hermes", "slip", "complete"): 1,
+        ("backedge_discarded_tokens_total",): 7,
         ("backedge_parser_errors_total", "none"): 0,
         ("backedge_parser_errors_total", "mine"): 2,
         ("backedge_parser_errors_total", "other"): 1,

@@ -13,12 +13,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.e2e.test_regenerate_loss import RUNNING
 from tests.soak.faults import Faults
 from tests.soak.figures import Report, Series
 from tests.soak.fleet import STEADY, Fleet
 from tests.soak.load import Load
 from tests.support import write
-from tools.stack import Stack, metric
+from tools.stack import ROOT, Stack, metric
 
 SAMPLE_S = 5.0
 PROGRESS_S = 60.0
@@ -65,7 +66,9 @@ async def soak(fleet: Fleet, flags: argparse.Namespace) -> bool:
     write(
         f"answers restored at the {STEADY}: {metric(fleet.steady.url, 'backedge_turns_total'):.0f}"
     )
-    return report.passed(series)
+    left = sum([metric(member.process.url, RUNNING) for member in fleet.slipping])
+    write(f"requests left in the slipping workers' engines: {left:.0f}")
+    return report.passed(series) and not left
 
 
 def main() -> None:
@@ -79,7 +82,7 @@ def main() -> None:
     flags = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="backedge-soak-") as folder,
-        Stack(flags.logs or Path(folder)) as stack,
+        Stack(flags.logs or Path(folder), PYTHONPATH=str(ROOT)) as stack,
     ):
         held = asyncio.run(soak(Fleet(stack), flags))
     sys.exit(not held)

@@ -1,4 +1,4 @@
-"""The soak's fleet: three frontends, one of them Dynamo's, four workers, and a store of turns."""
+"""The soak's fleet: three frontends, one of them Dynamo's, six workers, and a store of turns."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 import openai
 
 from tests.e2e.conftest import DYNAMO_PARSERS
+from tests.e2e.test_regenerate import start_worker as start_regenerating
 from tests.e2e.test_replay import PARSERS
 from tests.soak.faults import POOL_PROCESSES, Member
 from tests.soak.load import GUIDED, HELD_IN_RUST, TIMEOUT_S, Target
@@ -29,6 +30,9 @@ DEADLINE = ("--postprocess-deadline-s", "2")
 TOKENS_PER_SECOND = "200"
 # Two workers replay the one model, so that one of them can go at any time.
 REPLAYED, POOLED = "replayed", "pooled"
+# Two vLLM workers whose model slips at first; its name is that of the engine.
+SLIPPING = "vllm"
+MODELS = (REPLAYED, POOLED, SLIPPING)
 STEADY, OTHER, STOCK = "steady frontend", "other frontend", "stock frontend"
 
 
@@ -61,6 +65,12 @@ class Fleet:
             "store of turns", self._store.start(), self._store.start, self._store.answers
         )
         self.members.append(store)
+        start_slipping = partial(start_regenerating, stack, SLIPPING)
+        self.slipping = [
+            Member(f"slipping worker {number}", start_slipping(), start_slipping, is_ready)
+            for number in (1, 2)
+        ]
+        self.members += self.slipping
         self.pooled = stack.worker(*POOL, *DEADLINE, *PARSERS, name=POOLED, wait=False)
         self.steady = stack.frontend(
             *(*PARSERS, *MIGRATIONS, *self._store.flags), command=HUGGINGFACE_FRONTEND, wait=False
@@ -72,7 +82,7 @@ class Fleet:
         self.stock = stack.frontend(*MIGRATIONS, command=STOCK_FRONTEND, wait=False)
         stack.wait_for_model(self.stock, REPLAYED)
         for frontend in (self.steady, other.process):
-            for model in (REPLAYED, POOLED):
+            for model in MODELS:
                 stack.wait_for_model(frontend, model)
         self.targets = [
             # The example model has not learned calls in JSON, to which this frontend guides it.
@@ -89,6 +99,10 @@ class Fleet:
             STOCK, build_client(self.stock), REPLAYED, shares={"options": 1.0}, is_stock=True
         )
         self.targets += [stock, stock]
+        self.targets += [
+            Target(name, build_client(frontend), SLIPPING, shares={"slips": 1.0})
+            for name, frontend in ((STEADY, self.steady), (OTHER, other.process))
+        ]
 
     def _start_plain(self) -> Process:
         pace = ("--tokens-per-second", TOKENS_PER_SECOND)
@@ -109,9 +123,9 @@ def is_ready(worker: Process) -> bool:
 
 
 def serves_all(frontend: Process) -> bool:
-    """Whether a frontend has found both models."""
+    """Whether a frontend has found all models."""
     models = fetch(frontend.url + "/v1/models")
-    return all(f'"{model}"' in models for model in (REPLAYED, POOLED))
+    return all(f'"{model}"' in models for model in MODELS)
 
 
 def build_client(frontend: Process) -> openai.AsyncOpenAI:

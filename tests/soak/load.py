@@ -16,6 +16,7 @@ from backedge.frontend.response.inert_content import spell_inert
 from openai.types.chat import ChatCompletionChunk
 
 from tests.e2e.client import Answer, add_delta, build_request, whole
+from tests.soak import slips
 from tests.soak.options import choose_options, find_fault, gather
 from tests.soak.store import CALL, ask_for_call, send_back
 from tests.support import TRANSCRIPTS, Transcript, as_whole
@@ -153,6 +154,8 @@ class Load:
             return await self._ask_with_options(target, began)
         if kind == "turns":
             return await self._ask_twice(target, began)
+        if kind == "slips":
+            return await self._ask_slipping(target, began)
         transcript = self.random.choice(
             [each for each in TRANSCRIPTS.values() if target.follows_grammars or not guided(each)]
         )
@@ -179,6 +182,14 @@ class Load:
         result = Result.WRONG if fault else Result.RIGHT
         note = f"{options.summary}: {fault}" if fault else ""
         return Outcome(target, uses, result, began, time.monotonic(), note)
+
+    async def _ask_slipping(self, target: Target, began: float) -> Outcome:
+        try:
+            fault = await slips.find_fault(target.client, target.model, self.random)
+        except (openai.OpenAIError, ExceptionGroup) as error:
+            return failed(target, target.uses, error, began)
+        result = Result.WRONG if fault else Result.RIGHT
+        return Outcome(target, target.uses, result, began, time.monotonic(), fault)
 
     async def _ask_twice(self, target: Target, began: float) -> Outcome:
         """Ask for a call, and send it back to a frontend that may be another one."""

@@ -212,7 +212,7 @@ def test_usage_counts_the_final_answer() -> None:
 
 def test_discarded_tokens_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(encode(BAD)) < MAX_DISCARDED_TOKENS
-    monkeypatch.setattr("backedge.worker.regeneration.MAX_DISCARDED_TOKENS", 2 * len(encode(BAD)))
+    monkeypatch.setattr("backedge.guided.call_again.MAX_DISCARDED_TOKENS", 2 * len(encode(BAD)))
     more = [written(f"{GOOD}\n{BAD}")] * 4
     model = Model(written(BAD), more)
     ask(model)

@@ -60,6 +60,10 @@ class DetokenizerFactory(Protocol):
     def token_bytes(self, token_id: int) -> bytes:
         """Return the UTF-8 bytes of one token, which may be part of a character."""
 
+    def read(self, token_ids: Sequence[int], errors: str = "replace") -> str:
+        """Return the text of tokens, special ones included. errors: as for `bytes.decode`."""
+        return b"".join(map(self.token_bytes, token_ids)).decode("utf-8", errors)
+
     def is_special(self, token_id: int) -> bool:
         """Whether `skip_special_tokens` hides this token."""
         return token_id in self._special
