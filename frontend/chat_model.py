@@ -41,6 +41,7 @@ from .request.chat_request import (
 from .request.validation import MEDIA_PARTS, check_request
 from .response.guided_moves import GuidedMoves
 from .response.openai_chunks import AnnotatedChunk, OpenAIChunkWriter
+from .response.split_choices import SplitChoices
 from .response.worker_stream import StreamReader, WorkerError
 from .turns.turn_keeper import Conversation, LocalFactories, TurnKeeper
 
@@ -151,7 +152,13 @@ class ChatModel:
         self._preprocess = preprocess
         self.local_factories = local_factories
         runtime_config = dynamo.read_runtime_config(card)
-        self._is_plain = read_worker_card(runtime_config) is None
+        worker_card = read_worker_card(runtime_config)
+        self._is_plain = worker_card is None
+        self._regenerates = (
+            deployment.regenerates and wrap_engine is not as_it_is
+            if worker_card is None
+            else worker_card.regenerates
+        )
         self.grammar_start = GrammarStart(reasoning, self._is_plain, lambda: local_factories()[1])
         self._read_again_by = runtime_config.tool_call_parser
 
@@ -282,9 +289,12 @@ class ChatModel:
         prepared: Prepared,
         reader: StreamReader,
     ) -> dynamo.RoutedEngine:
-        """Return an engine that moves a request with a grammar if its worker dies."""
+        """Return an engine that moves the request if its worker dies, where Dynamo would not."""
         limit, params = self.deployment.config.migration_limit, prepared.params
         grammar, start = prepared.grammar, self.grammar_start
+        may_call = params.parser.parses_own_syntax and not params.parser.once
+        if params.n > 1 and grammar is None and may_call and self._regenerates:
+            return SplitChoices(engine, params)
         if grammar is None or params.n > 1 or not limit:
             return engine
         factories = self.local_factories

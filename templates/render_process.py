@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from ..base.errors import shorten
+from ..base.json_types import JsonObject
 from ..base.limits import MAX_PROMPT_CHARACTERS, RENDER_ANSWER_S
 from ..base.memory_limit import limit_memory
 from .environment import LoadedTemplate
@@ -24,6 +25,8 @@ from .environment import LoadedTemplate
 # More than a prompt of MAX_PROMPT_CHARACTERS, of up to 4 bytes each.
 MAX_MESSAGE_BYTES = 4 * MAX_PROMPT_CHARACTERS + 65_536
 LENGTH_BYTES = 8
+# The code of MessagePack's extension for a job in JSON.
+AS_JSON = 1
 READ_BYTES = 65_536
 TOO_LONG = f"the chat template makes more than {MAX_PROMPT_CHARACTERS:,} characters"
 
@@ -49,6 +52,26 @@ class Rendered(msgspec.Struct, array_like=True):
 
     text: str | None = None
     error: str = ""
+
+
+def encode_variables(variables: JsonObject) -> bytes:
+    """Return a prompt's variables as a job. Integers of a call's arguments may have any length."""
+    try:
+        return msgspec.msgpack.encode(variables)
+    except OverflowError:
+        as_json = msgspec.json.encode(variables)
+        return msgspec.msgpack.encode(msgspec.msgpack.Ext(AS_JSON, as_json))
+
+
+def decode_variables(job: bytes) -> JsonObject:
+    """Return the variables of a job."""
+    variables: JsonObject = _decode_job(job)
+    return variables
+
+
+_decode_job = msgspec.msgpack.Decoder(
+    ext_hook=lambda _, as_json: msgspec.json.decode(as_json)
+).decode
 
 
 class Channel:
@@ -124,7 +147,7 @@ def serve(channel: Channel, load: Load) -> None:
 def render(template: LoadedTemplate, job: bytes, load: Load) -> bytes:
     """Return the encoded `Rendered` of a prompt. job: the encoded variables."""
     try:
-        text = template.render(msgspec.msgpack.decode(job))
+        text = template.render(decode_variables(job))
         fits = len(text) <= MAX_PROMPT_CHARACTERS
         return msgspec.msgpack.encode(Rendered(text) if fits else Rendered(error=TOO_LONG))
     except Exception as error:  # noqa: BLE001 - a template is the model's code

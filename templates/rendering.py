@@ -39,7 +39,7 @@ from ..base.limits import (
 )
 from ..base.log import get_logger
 from .environment import create_environment
-from .render_process import READ_BYTES, Channel, Load, Loaded, Rendered
+from .render_process import READ_BYTES, Channel, Load, Loaded, Rendered, encode_variables
 
 logger = get_logger(__name__)
 
@@ -340,6 +340,6 @@ def _call_in_seat(seat: float, function: Callable[[], R]) -> R:
 
 def _encode(variables: JsonObject) -> bytes:
     try:
-        return msgspec.msgpack.encode(variables)
+        return encode_variables(variables)
     except (TypeError, OverflowError, RecursionError, UnicodeEncodeError) as error:
         raise jinja2.TemplateError(f"its variables must be JSON: {error}") from error

@@ -21,6 +21,7 @@ from ..base.errors import PoolAbsentError, RequestError, SetupError, exiting
 from ..base.gc_freeze import freeze_loaded
 from ..base.json_types import JsonObject
 from ..base.log import get_logger
+from ..engines.dynamo.contexts import stop_together
 from ..engines.dynamo.types import (
     GRAMMAR_WAITS,
     Context,
@@ -55,7 +56,7 @@ from .engine_request import EngineRequestHandle
 from .flags import WorkerSettings
 from .metrics import WorkerMetrics
 from .pool import PoolSettings, PoolSupervisor
-from .regeneration import Attempt, Regeneration, Regenerator, stop_together
+from .regeneration import Attempt, Regeneration, Regenerator
 from .request_check import check_engine_fields, check_params, refuse
 from .request_stream import WorkerPostprocessor, read_params
 from .stock_frontends import read_stock_params

@@ -16,7 +16,6 @@ import msgspec
 
 from ..base.errors import ProtocolError
 from ..base.json_types import JsonObject
-from ..engines.dynamo.types import WorkerContext
 from ..guided.call_again import (
     AttemptBudget,
     ReadTokens,
@@ -285,18 +284,3 @@ def split(chunks: Sequence[Chunk], tokens: int) -> tuple[list[Chunk], list[Chunk
             return first, [chunk.cut(tokens, size), *chunks[number + 1 :]]
         tokens -= size
     return first, []
-
-
-async def stop_together(
-    outputs: AsyncIterator[JsonObject], context: WorkerContext, own: WorkerContext
-) -> AsyncGenerator[JsonObject, None]:
-    """Yield an attempt's `outputs`, and stop its `own` context with the request's."""
-    stopped = asyncio.ensure_future(context.async_killed_or_stopped())
-    stopped.add_done_callback(lambda _: own.stop_generating())
-    try:
-        async for output in outputs:
-            yield output
-    finally:
-        stopped.cancel()
-        if isinstance(outputs, AsyncGenerator):
-            await outputs.aclose()

@@ -23,8 +23,9 @@ from ...parsers.format import Format
 from ...postprocess.settings import MERGE_DELAYS, PostprocessSettings
 from ...worker.backend import InlineBackend
 from ...worker.engine_request import EngineRequestHandle
-from ...worker.regeneration import Attempt, Regenerator, stop_together
+from ...worker.regeneration import Attempt, Regenerator
 from ...worker.request_stream import WorkerPostprocessor, read_params
+from .contexts import stop_together
 from .types import AnnotatedItem, Context, RoutedEngine, WorkerContext
 
 

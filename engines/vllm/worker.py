@@ -15,7 +15,6 @@ from typing_extensions import override
 from ...base.engines import load_native_parsers
 from ...base.errors import REASONING_FLAG, exiting
 from ...base.json_types import JsonObject
-from ...engines.dynamo.types import WorkerContext
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import Kind, reasoning_format
@@ -28,7 +27,8 @@ from ...worker.engine_request import EngineRequestHandle
 from ...worker.engine_support import EngineSupport, pick_fields
 from ...worker.engine_worker import EngineModel, GenerateCall, choose_parsers
 from ...worker.patched_worker import PatchedWorker
-from ...worker.regeneration import stop_together
+from ..dynamo.contexts import stop_together
+from ..dynamo.types import WorkerContext
 from . import seams
 
 if TYPE_CHECKING:

@@ -42,6 +42,7 @@ class OpenAIChunkWriter:
         self._finished = 0
         self._choice_token_ids: dict[str, list[int]] = {}
         self._malformed_calls: list[JsonObject] = []
+        self._discarded_tokens = 0
 
     def write(self, chunk: Chunk, processed: PostprocessedChunk) -> Iterator[AnnotatedChunk]:
         """Convert one chunk of the worker for the client.
@@ -140,7 +141,9 @@ class OpenAIChunkWriter:
             self._malformed_calls = calls if self._params.stream else self._malformed_calls + calls
             extension[MALFORMED_CALLS] = self._malformed_calls
         if delta.discarded_tokens is not None and DISCARDED_TOKENS in self._extra_fields:
-            extension[DISCARDED_TOKENS] = delta.discarded_tokens
+            before = 0 if self._params.stream else self._discarded_tokens
+            self._discarded_tokens = before + delta.discarded_tokens
+            extension[DISCARDED_TOKENS] = self._discarded_tokens
 
     def _add_prompt_logprobs(self, response: JsonObject, found: object) -> None:
         """Add them where Dynamo's own frontends do; workers send them with each choice's end."""

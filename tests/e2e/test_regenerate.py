@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.client import Client, Response
 from tests.e2e.conftest import VLLM_PARSERS
-from tests.e2e.slipping.scripts import FIRST_SEED, OUTPUTS, RIGHT, SLIPS, TEXT, TWO
+from tests.e2e.slipping.scripts import BEGINNING_SEEDS, FIRST_SEED, OUTPUTS, RIGHT, SLIPS, TEXT, TWO
 from tools.stack import (
     GRPC_SERVER,
     HUGGINGFACE_FRONTEND,
@@ -125,6 +125,65 @@ def test_good_answers_are_left_alone(
         assert text == TEXT.removeprefix("</think>")
         assert (response.malformed_calls, response.discarded_tokens) == ([], 0)
     assert metric(stack[1][engine].url, "backedge_discarded_tokens_total") == before
+
+
+@pytest.mark.parametrize("engine", ["vllm", "vllm-plain"])
+def test_a_call_of_random_tokens_ends_in_a_right_one(
+    stack: tuple[Process, dict[str, Process]], engine: str
+) -> None:
+    """The model begins a call, and goes on at random."""
+    client, discarded = Client(stack[0].url, engine), 0
+    request: dict[str, Any] = {
+        "messages": [{"role": "user", "content": "Weather?"}],
+        "tools": [TOOL],
+        "max_tokens": 700,
+        "temperature": 2.0,
+    }
+    for seed in BEGINNING_SEEDS:
+        response = client.ask(request, seed=seed, stream=seed % 2 == 0, extra_body=FIELDS)
+        assert response.malformed_calls == []
+        assert response.message["tool_calls"]
+        for call in response.message["tool_calls"]:
+            arguments = json.loads(call["arguments"])
+            assert isinstance(arguments["city"], str)
+        discarded += response.discarded_tokens or 0
+    assert discarded
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_each_of_several_choices_is_generated_again(
+    stack: tuple[Process, dict[str, Process]], engine: str, stream: bool
+) -> None:
+    """The second has the next seed, and so the next slip."""
+    client = Client(stack[0].url, engine).openai
+    request: dict[str, Any] = {
+        "model": engine,
+        "messages": [{"role": "user", "content": "Weather?"}],
+        "tools": [TOOL],
+        "max_tokens": 400,
+        "seed": FIRST_SEED,
+        "n": 2,
+        "temperature": 0.01,
+        "extra_body": FIELDS,
+    }
+    if stream:
+        with client.chat.completions.stream(
+            **request, stream_options={"include_usage": True}
+        ) as events:
+            response = events.get_final_completion()
+    else:
+        response = client.chat.completions.create(**request)
+    choices = {choice.index: choice.message for choice in response.choices}
+    assert sorted(choices) == [0, 1]
+    for message in choices.values():
+        [called] = message.tool_calls or []
+        assert called.function.name == "get_weather"
+        assert "city" in json.loads(called.function.arguments)
+    assert response.usage is not None
+    single = ask(stack, engine, next(iter(SLIPS)), stream=False)
+    assert response.usage.prompt_tokens == single.usage.prompt_tokens
+    assert response.usage.completion_tokens > single.usage.completion_tokens
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -16,12 +16,14 @@ from tests.e2e.test_regenerate import start_worker
 from tools.stack import HUGGINGFACE_FRONTEND, ROOT, Process, Stack, metric, worker_is_ready
 
 NAME = "vllm"
+TURNS = 3
 DISCARDED = "backedge_discarded_tokens_total"
 RUNNING = "vllm:num_requests_running"
 # The others have one reading, which may leave at once.
 ALWAYS = [output for output, fault in SLIPS.items() if fault not in ("schema", "invalid_json")]
-# So long that an attempt takes a while.
-CITY = {"type": "string", "minLength": 100, "maxLength": 120}
+# So long that an attempt takes a while, and in characters that take few tokens in a prompt.
+SHORTEST, LONGEST = 100, 120
+CITY = {"type": "string", "pattern": f"^[a-z]{{{SHORTEST},{LONGEST}}}$"}
 PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {"city": CITY, "days": {"type": "integer"}},
@@ -49,10 +51,25 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, l
         yield frontend, workers
 
 
-def ask(frontend: Process, number: int) -> Response:
-    client = Client(frontend.url, NAME)
-    seed = FIRST_SEED + OUTPUTS.index(ALWAYS[number % len(ALWAYS)])
-    return client.ask(QUESTION, seed=seed, stream=number % 2 == 0)
+def run_agent(frontend: Process, number: int) -> list[Response]:
+    """Return the answers of an agent's turns, each of which calls a tool."""
+    client, messages, answers = Client(frontend.url, NAME), [*QUESTION["messages"]], []
+    for turn in range(TURNS):
+        seed = FIRST_SEED + OUTPUTS.index(ALWAYS[(number + turn) % len(ALWAYS)])
+        request = {**QUESTION, "messages": messages}
+        answer = client.ask(request, seed=seed, stream=number % 2 == 0)
+        answers.append(answer)
+        calls = [
+            {
+                "id": f"call-{turn}",
+                "type": "function",
+                "function": {"name": call["name"], "arguments": call["arguments"]},
+            }
+            for call in answer.message["tool_calls"]
+        ]
+        result = {"role": "tool", "tool_call_id": f"call-{turn}", "content": "21 C"}
+        messages = [*messages, {"role": "assistant", "tool_calls": calls}, result]
+    return answers
 
 
 def test_a_client_that_leaves_ends_the_second_attempt(
@@ -69,22 +86,23 @@ def test_a_client_that_leaves_ends_the_second_attempt(
     assert eventually(lambda: not any(metric(each.url, RUNNING) for each in workers))
 
 
-def test_each_call_arrives_once_and_right_if_a_worker_dies(
+def test_each_turn_of_an_agent_has_one_right_call_if_a_worker_dies(
     fleet: tuple[Process, list[Process]],
 ) -> None:
+    """It dies within some turns, and between others."""
     frontend, workers = fleet
     victim = workers[0]
     before = metric(victim.url, DISCARDED)
     with ThreadPoolExecutor(8) as threads:
-        asked = [threads.submit(ask, frontend, number) for number in range(16)]
+        asked = [threads.submit(run_agent, frontend, number) for number in range(8)]
         assert eventually(lambda: metric(victim.url, DISCARDED) > before)
         victim.kill()
-        answers = [each.result() for each in asked]
+        answers = [answer for each in asked for answer in each.result()]
     for answer in answers:
         [call] = answer.message["tool_calls"]
         arguments = json.loads(call["arguments"])
         assert call["name"] == "get_weather"
-        assert 100 <= len(arguments["city"]) <= 120
+        assert SHORTEST <= len(arguments["city"]) <= LONGEST
         assert arguments.keys() <= PARAMETERS["properties"].keys()
         assert answer.message["finish_reason"] == "tool_calls"
     assert eventually(lambda: metric(workers[1].url, RUNNING) == 0)

@@ -10,7 +10,7 @@ import openai
 
 from tests.e2e.client import Answer, add_delta, whole
 from tests.e2e.slipping.scripts import FIRST_SEED, OUTPUTS
-from tests.e2e.test_regenerate_loss import ALWAYS, PARAMETERS, QUESTION
+from tests.e2e.test_regenerate_loss import ALWAYS, PARAMETERS, QUESTION, SHORTEST
 
 LEAVING_SHARE = 0.2
 LONGEST_READ = 12
@@ -47,7 +47,7 @@ def judge(answer: Answer) -> str:
         arguments = json.loads(call["arguments"])
         is_right = (
             call["name"] == "get_weather"
-            and len(arguments["city"]) >= PARAMETERS["properties"]["city"]["minLength"]
+            and len(arguments["city"]) >= SHORTEST
             and arguments.keys() <= PARAMETERS["properties"].keys()
             and answer.finish_reason == "tool_calls"
         )

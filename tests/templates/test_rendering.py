@@ -96,7 +96,13 @@ def test_a_cached_template_is_asked_once_for_its_variables() -> None:
     assert compile_template(source) is compile_template(source)
 
 
-@pytest.mark.parametrize("value", [object(), 1 << 70, "\ud800"], ids=["object", "long", "half"])
+@pytest.mark.parametrize("value", [1 << 70, -(1 << 70), int("9" * 400)], ids=str)
+def test_integers_of_any_length_pass(opened: Any, value: int) -> None:
+    """A model may write them in a call, which its client sends back."""
+    assert opened("{{ value.a | tojson }}").render({"value": {"a": value}}) == str(value)
+
+
+@pytest.mark.parametrize("value", [object(), "\ud800"], ids=["object", "half"])
 def test_variables_that_are_no_json_are_refused(opened: Any, value: object) -> None:
     with pytest.raises(jinja2.TemplateError, match="must be JSON"):
         opened("{{ value }}").render({"value": value})

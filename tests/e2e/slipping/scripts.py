@@ -29,6 +29,9 @@ RIGHT = (
 )
 TEXT = "</think>Calls begin with <tool_call>, I think."
 OUTPUTS = (*SLIPS, TWO, RIGHT, TEXT)
+# The beginning of a call, which the model then goes on with as it likes; for each of these seeds.
+BEGINNING = '</think><tool_call>\n{"name": "get_weather", "arguments": {"city": "'
+BEGINNING_SEEDS = range(FIRST_SEED + len(OUTPUTS), FIRST_SEED + len(OUTPUTS) + 12)
 
 
 def find_script(seed: int | None) -> list[int] | None:

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import gc
+import json
 import re
 import shutil
 import time
@@ -58,6 +59,24 @@ CONVERSATIONS: dict[str, dict[str, Any]] = {
         ],
         "tools": TOOLS,
     },
+    "a call with a long integer": {
+        "messages": [
+            USER,
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [
+                    {
+                        "id": "call_1",
+                        "type": "function",
+                        "function": {"name": "weather", "arguments": f'{{"city": {10**30}}}'},
+                    }
+                ],
+            },
+            {"role": "tool", "tool_call_id": "call_1", "content": "22 degrees"},
+        ],
+        "tools": TOOLS,
+    },
 }
 # Templates that would take the process, and what is said of them.
 HOSTILE = [
@@ -90,7 +109,7 @@ def of_engines_server(engine, conversation, monkeypatch=None):
     messages = copy.deepcopy(conversation["messages"])
     for message in messages:
         for call in message.get("tool_calls", ()):
-            call["function"]["arguments"] = {"city": "Rome"}
+            call["function"]["arguments"] = json.loads(call["function"]["arguments"])
     tools = [Tool.model_validate(tool).model_dump() for tool in conversation.get("tools", ())]
     text = tokenizer.apply_chat_template(
         messages,
