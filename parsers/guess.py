@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from ..base.limits import MAX_MARKUP, MAX_SPACE
+
+MAX_BEGINNING = MAX_MARKUP + MAX_SPACE
+
 
 class Guess:
     """The text since a marker that may have opened a call.
@@ -26,11 +30,32 @@ class Guess:
         self.call: int | None = None
         self.shows = False
         self.pieces: list[str] = []
+        self._beginning = opening
 
     @property
     def text(self) -> str:
         """All of it: what becomes text if no call begins."""
         return self.shown_opening + "".join(self.pieces)
+
+    def begin_with(self, more: str) -> str:
+        """Return the text with `more` after it, or at least its first `MAX_BEGINNING` characters.
+
+        The cost does not grow with the text.
+        """
+        return self._beginning if len(self._beginning) >= MAX_BEGINNING else self._beginning + more
+
+    def _append(self, text: str) -> None:
+        self.pieces.append(text)
+        if len(self._beginning) < MAX_BEGINNING:
+            self._beginning += text
+
+    def _begin_again(self) -> None:
+        """Find the beginning, since other text than the last piece has changed."""
+        self._beginning = self.shown_opening
+        for piece in self.pieces:
+            if len(self._beginning) >= MAX_BEGINNING:
+                return
+            self._beginning += piece
 
     @property
     def shown_opening(self) -> str:
@@ -43,12 +68,14 @@ class Guess:
         self.words_end = 0
         self.end_call()
         self.pieces.clear()
+        self._begin_again()
 
     def show(self) -> None:
         """Forget what was collected: text after a call, which goes out."""
         self.shows, self.last = True, ""
         self.end_call()
         self.pieces.clear()
+        self._begin_again()
 
     def note_marker(self, marker: str) -> None:
         """Note the marker that was read last."""
@@ -56,7 +83,7 @@ class Guess:
 
     def add(self, text: str) -> None:
         """Collect text."""
-        self.pieces.append(text)
+        self._append(text)
         if self.last and not text.isspace():
             self.last = ""
 
@@ -65,7 +92,7 @@ class Guess:
     def begin_call(self, marker: str) -> None:
         """Collect the marker that begins a call in a section."""
         self.call = len(self.pieces)
-        self.pieces.append(marker)
+        self._append(marker)
 
     def end_call(self) -> None:
         """Forget where a call has begun."""
@@ -75,15 +102,18 @@ class Guess:
         """Return the pieces from `start` on, which are collected no longer."""
         pieces = self.pieces[start:]
         del self.pieces[start:]
+        self._begin_again()
         return pieces
 
     def put_back(self, pieces: list[str]) -> None:
         """Collect pieces again that were taken back."""
         self.pieces += pieces
+        self._begin_again()
 
     def drop_front(self, marks: str) -> None:
         """Drop `marks` in front of all that was collected."""
         self.pieces = ["".join(self.pieces).lstrip(marks)]
+        self._begin_again()
 
     # Words.
 
@@ -99,12 +129,13 @@ class Guess:
     def drop_shown(self) -> None:
         """Drop the marker and the words, which have gone out."""
         self.opening, self.pieces = "", self.pieces[self.words_end :]
+        self._begin_again()
 
     def add_words(self, text: str) -> None:
         """Add to the words, together with what stands between them."""
         if self.words:
             self.words += "".join(self.pieces[self.words_end :])
         self.words += text
-        self.pieces.append(text)
+        self._append(text)
         self.words_end = len(self.pieces)
         self.last = ""

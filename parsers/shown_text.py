@@ -34,7 +34,7 @@ from ..base.limits import MAX_MARKUP, MAX_READ_AGAIN, MAX_SPACE
 from .arguments.tool_calls import FindMarkup, ToolCallEmitter
 from .events import Content, Reasoning, ToolCallCut
 from .format import COMPLETE, FIRST_STATES, TEXT_STATES, Jump, State
-from .guess import Guess
+from .guess import MAX_BEGINNING, Guess
 from .held_back import HeldText, hold
 
 # Characters between and around calls that are not text.
@@ -265,7 +265,8 @@ class ShownText:
         is_after_call = not guess.opening and self.calls.index >= 0
         if is_after_call and self._shows_unread(guess, text):
             return True
-        if len((guess.text + text).strip()) > MAX_MARKUP:
+        so_far = guess.begin_with(text)
+        if len(so_far) >= MAX_BEGINNING or len(so_far.strip()) > MAX_MARKUP:
             return False
         if is_after_call:
             self.keep(text)
@@ -279,7 +280,7 @@ class ShownText:
 
     def _shows_unread(self, guess: Guess, text: str) -> bool:
         """Show text after a call if it is, or belongs to, a call that cannot be read."""
-        so_far = _END_TAG.sub("", (guess.text + text)[:MAX_MARKUP])
+        so_far = _END_TAG.sub("", guess.begin_with(text)[:MAX_MARKUP])
         if not guess.shows and _UNREAD_CALL.match(so_far) is None:
             return False
         self._show_kept(guess, text)
@@ -299,7 +300,8 @@ class ShownText:
         guess = self.guess
         if guess is None:
             return True
-        is_call = _MARK.search(text) is not None or len(guess.text) + len(text) > MAX_MARKUP
+        is_long = len(guess.begin_with(text)) > MAX_MARKUP
+        is_call = is_long or _MARK.search(text) is not None
         if is_call and (guess.opening or self.in_call):
             return False
         if is_call or guess.shows:
@@ -355,7 +357,7 @@ class ShownText:
                 guess.drop_front(BETWEEN_CALLS)
             self._show_kept(guess, text)
             return True
-        if len(guess.text) + len(text) > MAX_MARKUP:
+        if len(guess.begin_with(text)) > MAX_MARKUP:
             return False
         guess.add_words(text)
         return True

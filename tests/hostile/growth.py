@@ -162,7 +162,7 @@ def find_worst(format_: Format) -> list[str]:
     units = [
         [piece for piece in (marker, behind) if piece]
         for marker in pieces_of(format_)
-        for behind in (BEHIND if marker not in SIGNS else ("",))
+        for behind in ((*BEHIND, " ") if marker not in SIGNS else ("",))
     ]
     costs = []
     for unit in units:

@@ -33,12 +33,14 @@ ELSEWHERE: dict[str, str] = {
         frontend/teardown:find_closing""",
     "chunks as they come": """frontend/factory:generator
         frontend/response/guided_moves:_generate frontend/response/guided_moves:_go_on
+        frontend/response/split_choices:_generate frontend/response/split_choices:_read
         frontend/response/worker_stream:read_and_record postprocess/choice:_find_stop""",
     "a request's choices and what its worker has not sent": """
         postprocess/chunk_scheduler:__init__ postprocess/chunk_scheduler:_set_due
         postprocess/chunk_scheduler:_take postprocess/chunk_scheduler:flush
         postprocess/chunk_scheduler:forget postprocess/chunk_scheduler:oldest
         postprocess/chunk_scheduler:take postprocess/stage_timing:take
+        frontend/response/split_choices:_add_usages frontend/response/split_choices:_place
         frontend/response/worker_stream:restart guided/continuation:go_on_after
         postprocess/messages:split postprocess/postprocessor:_fail""",
     "a call that is held back, within MAX_DISCARDED_TOKENS, MAX_DOUBTED and MAX_TOOLS": """
