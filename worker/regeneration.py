@@ -111,7 +111,8 @@ class Regeneration:
         self._before: list[Chunk] = []  # what was unsent before the last attempt
         self._kept = -1
         self._is_within = False  # the last attempt goes on within a call that has begun to leave
-        self._added = 0  # kept tokens that were not sent when the last attempt started
+        self._in_prompt = 0  # output in the prompt of the engine's last request
+        self._taken_as_sent = 0  # output that post-processing did not get from this engine
         self._discarded_here = 0
         self._grammar: JsonObject | None = None
         self._first_fault: CallFault | None = None  # of the call that is being generated again
@@ -148,14 +149,32 @@ class Regeneration:
         self.is_answered = True
 
     def take(self, chunk: Chunk) -> Chunk:
-        """Keep an output of the engine until its tokens are sent; return it for post-processing.
-
-        The counts of another attempt are corrected to those of the client's prompt.
-        """
-        if self._budget.attempts and (chunk.prompt_tokens or chunk.cached_tokens):
-            chunk = self._correct(chunk)
+        """Keep an output of the engine until its tokens are sent; return it for post-processing."""
+        if chunk.prompt_tokens is not None:
+            chunk = self._count_prompt(chunk, -self._in_prompt)
         self.unsent.append(chunk)
-        return chunk
+        return self._show(chunk)
+
+    def begin_stream(self) -> list[int]:
+        """Start post-processing anew; return the tokens that count as sent, after the prompt."""
+        self._taken_as_sent = len(self.sent)
+        return [*self._token_ids, *self.sent]
+
+    def list_unsent(self) -> list[Chunk]:
+        """Return what came after them, for post-processing that has started anew."""
+        return [self._show(chunk) for chunk in self.unsent]
+
+    def _show(self, chunk: Chunk) -> Chunk:
+        # Post-processing subtracts the tokens that were sent: it takes them as another worker's.
+        if chunk.prompt_tokens is None:
+            return chunk
+        return self._count_prompt(chunk, self._taken_as_sent)
+
+    def _count_prompt(self, chunk: Chunk, more: int) -> Chunk:
+        """Return an output whose counts are those of the client's prompt and `more` tokens."""
+        prompt = chunk.prompt_tokens and chunk.prompt_tokens + more
+        cached = chunk.cached_tokens and min(chunk.cached_tokens, self._params.prompt_length)
+        return msgspec.structs.replace(chunk, prompt_tokens=prompt, cached_tokens=cached)
 
     def note_sent(self, scheduled: ScheduledChunk) -> None:
         """Note what post-processing has given; its end tells how many tokens were discarded."""
@@ -235,9 +254,8 @@ class Regeneration:
 
     def _go_on(self, grammar: JsonObject | None) -> Attempt:
         self.fault, self.is_answered = None, False
-        unsent = self._unsent_tokens()
-        kept = [*self.sent, *unsent]
-        self._added = len(unsent)
+        kept = [*self.sent, *self._unsent_tokens()]
+        self._in_prompt = len(kept)
         at_once = grammar is not None
         request = go_on_after(self._request, self._token_ids, kept, grammar, at_once=at_once)
         self._requests += 1
@@ -252,12 +270,6 @@ class Regeneration:
         """End the request: a call that was to be generated again is not."""
         if self._first_fault is not None:
             self._count("open")
-
-    def _correct(self, chunk: Chunk) -> Chunk:
-        # Post-processing subtracts what had been sent: it got that as another worker's output.
-        prompt = chunk.prompt_tokens and chunk.prompt_tokens - self._added
-        cached = chunk.cached_tokens and min(chunk.cached_tokens, self._params.prompt_length)
-        return msgspec.structs.replace(chunk, prompt_tokens=prompt, cached_tokens=cached)
 
     def _unsent_tokens(self) -> list[int]:
         return [token_id for chunk in self.unsent for token_id in chunk.token_ids]

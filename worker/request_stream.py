@@ -272,8 +272,8 @@ class RequestPump:
 
     def _start_stream(self) -> RequestStream:
         """Start post-processing, after the tokens that were sent."""
-        sent = [] if self._again is None else self._again.sent
-        token_ids, now = [*self._token_ids, *sent], self._loop.time()
+        token_ids = self._token_ids if self._again is None else self._again.begin_stream()
+        now = self._loop.time()
         new = NewRequest(self._params, token_ids, now, self._wake, self._clock)
         self._stream = stream = self._worker.backend.start(new)
         return stream
@@ -315,7 +315,7 @@ class RequestPump:
         if self._stream is not None:
             self._stream.close()
         stream, now = self._start_stream(), self._loop.time()
-        for chunk in again.unsent:
+        for chunk in again.list_unsent():
             stream.add(chunk, now)
 
     def _take_fault(self, again: Regeneration, scheduled: ScheduledChunk) -> None:

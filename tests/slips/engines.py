@@ -11,7 +11,6 @@ attempt prefers what it meant; the grammar decides. The table has what the offic
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import shutil
 import tempfile
@@ -77,20 +76,23 @@ def build_script(model: Model, slip: Slip) -> Script:
     end = encode(model.tokenizer, END)
     first = encode(model.tokenizer, slip.output)
     parser = model.parsers(model.request, model.prompt)
-    done = list(
-        itertools.accumulate(
-            sum(
-                isinstance(event, ToolCallStarted)
-                for event in parser.feed(model.read([token_id]), (token_id,))
-            )
-            for token_id in first
-        )
-    )
-    again = [write("", slip.calls[count:]) for count in range(len(slip.calls))]
+    texts = [write("", slip.calls[count:]) for count in range(len(slip.calls))]
+    started, complete, outside, done, rest = 0, 0, 0, [], []
+    for count, token_id in enumerate(first, 1):
+        events = parser.feed(model.read([token_id]), (token_id,))
+        started += sum(isinstance(event, ToolCallStarted) for event in events)
+        if parser.outside_calls:
+            complete, outside = started, count
+        begun, meant = model.read(first[outside:count]), texts[min(complete, len(texts) - 1)]
+        goes_on = bool(begun) and meant.startswith(begun)
+        left = encode(model.tokenizer, meant.removeprefix(begun)) if goes_on else ()
+        done.append(complete)
+        rest.append([*left, *end] if goes_on else [])
     return Script(
         first=[*first, *end],
         done=[*done, *(done[-1:] * len(end))],
-        again=[[*encode(model.tokenizer, text), *end] for text in again],
+        rest=[*rest, *([[]] * len(end))],
+        again=[[*encode(model.tokenizer, text), *end] for text in texts],
     )
 
 

@@ -20,11 +20,13 @@ PREFERRED = 1e4  # added to a logit: more than all others, and still nothing to 
 class Script(TypedDict):
     """Tokens: of the first attempt, and of another one after so many complete calls.
 
-    done: how many calls are complete after each token of the first.
+    done: how many calls are complete after each token of the first. rest: what is then left of the
+        call that has begun, and of those after it; empty outside of calls and after a slip.
     """
 
     first: list[int]
     done: list[int]
+    rest: list[list[int]]
     again: list[list[int]]
 
 
@@ -54,9 +56,10 @@ def find_preferred(script: Script, prompt: Sequence[int], output: Sequence[int])
 
 
 def find_meant(script: Script, prompt: Sequence[int]) -> list[int]:
-    """Return what is to come after `prompt`."""
+    """Return what is to come after `prompt`, which may end within a call."""
     first = script["first"]
     sizes = range(min(len(first), len(prompt)), 0, -1)
     kept = next((size for size in sizes if list(prompt[-size:]) == first[:size]), 0)
     done = script["done"][kept - 1] if kept else 0
-    return script["again"][min(done, len(script["again"]) - 1)]
+    rest = script["rest"][kept - 1] if kept else []
+    return rest or script["again"][min(done, len(script["again"]) - 1)]

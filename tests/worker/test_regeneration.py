@@ -53,7 +53,8 @@ class Model:
         # The request before has ended.
         assert all(engine.closed for engine in self.engines)
         self.requests.append(request)
-        self.engines.append(Engine(self.more[len(self.requests) - 1]))
+        script = count_prompt(self.more[len(self.requests) - 1], len(request["token_ids"]))
+        self.engines.append(Engine(script))
         return Attempt(self.engines[-1].outputs(), self.engines[-1])
 
     def count(self, fault: CallFault, outcome: RegenerationOutcome, discarded: int) -> None:
@@ -65,12 +66,12 @@ class Model:
             malformed_calls="regenerate", delays=MERGE_DELAYS["lowest"]
         )  # fmt: skip
         backend = InlineBackend(tiny_detokenizers(), tiny_parsers(NAMES), settings)
-        asked = params(prompt_length=len(PROMPT), parser=declare(), **fields)
+        asked = params(prompt_length=len(PROMPT), parser=declare(), include_usage=True, **fields)
         format_ = find_call_format(NAMES)
         assert format_ is not None
         shared = Regenerator(format_, read, self.count, self.streams)
         again = shared.begin(asked, request, PROMPT, self.start)
-        self.engines.append(engine := Engine(self.first))
+        self.engines.append(engine := Engine(count_prompt(self.first, len(PROMPT))))
         loop = asyncio.get_running_loop()
         sent: list[Sent] = []
         worker = WorkerPostprocessor(backend, recorder=self.recorder)
@@ -80,7 +81,21 @@ class Model:
                 sent += [Sent(loop.time(), chunk)]
         except RuntimeError as error:
             sent.append(Sent(loop.time(), {"raised": error}))
+        else:
+            # Whatever the prompts of the attempts, the client sees its own.
+            assert {part.post.usage.prompt_tokens for part in sent if part.post.usage} <= {
+                len(PROMPT)
+            }
         return sent
+
+
+def count_prompt(script: list[Step], tokens: int) -> list[Step]:
+    """Return an engine's outputs, of which those that end the answer report its prompt."""
+    usage = {"completion_usage": {"prompt_tokens": tokens}}
+    return [
+        {**usage, **step} if isinstance(step, dict) and step.get("finish_reason") else step
+        for step in script
+    ]
 
 
 def read(token_ids: list[int] | tuple[int, ...] | Any) -> str:
@@ -202,7 +217,7 @@ def test_usage_counts_the_final_answer() -> None:
     first = [{**output(kept), "completion_usage": usage}, *written(BAD)]
     second = [{**output([token_id]), "completion_usage": later} for token_id in encode(GOOD)]
     model = Model([*first], [[*second, END]])
-    sent = ask(model, include_usage=True)
+    sent = ask(model)
     found = sent[-1].post.usage
     assert found is not None
     assert found.prompt_tokens == len(PROMPT)
