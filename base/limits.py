@@ -349,6 +349,8 @@ MAX_ID = 4096
 
 MAX_ENGINE_MESSAGE = 1 << 26
 """bytes: a message from the gRPC server of an engine | the request fails"""
+MAX_MESSAGE_TOKENS = 65_536
+"""tokens: in one message of an answer of that server | the request fails"""
 ENGINE_PROBE_S = 5.0
 """seconds: an answer of that server to a probe | the probe has failed"""
 ENGINE_PROBE_INTERVAL_S = 1.0

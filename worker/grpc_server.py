@@ -268,16 +268,19 @@ class StreamedRequest:
         return [last | self._read_end(end)]
 
     def _read_chunk(self, chunk: Message) -> list[JsonObject]:
-        index, token_ids = chunk.index, list(chunk.token_ids)
+        index, count = chunk.index, len(chunk.token_ids)
         outputs = [self._held.pop(index)] if index in self._held else []
-        if not token_ids:
+        if not count:
             return outputs
-        generated = self._generated.get(index, 0) + len(token_ids)
+        generated = self._generated.get(index, 0) + count
         if generated > self._limit:
             raise ProtocolError(
                 f"the engine sent {generated} tokens; the request has max_tokens {self._limit}"
             )
+        if count > limits.MAX_MESSAGE_TOKENS:
+            raise ProtocolError(f"the engine sent {count} tokens in one message")
         self._generated[index] = generated
+        token_ids = list(chunk.token_ids)
         output: JsonObject = {"index": index, "token_ids": token_ids}
         if self._wants_logprobs and chunk.HasField("output_logprobs"):
             output |= read_logprobs(chunk.output_logprobs)

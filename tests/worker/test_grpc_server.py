@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from backedge.base.errors import ProtocolError, SetupError
-from backedge.base.limits import MAX_RANKS
+from backedge.base.limits import MAX_MESSAGE_TOKENS, MAX_RANKS
 from backedge.engines.sglang import remote as sglang
 from backedge.engines.vllm import remote as vllm
 from backedge.worker.grpc_server import GrpcServer, ServedModel, StreamedRequest, read_defaults
@@ -152,6 +153,18 @@ def test_an_engine_that_sends_what_was_not_asked_for(
     request = StreamedRequest(None, asked, [9])  # type: ignore[arg-type]  # it is not read
     with pytest.raises(ProtocolError, match=problem):
         request.read(response)
+
+
+def test_a_message_of_too_many_tokens_is_refused_before_they_are_copied() -> None:
+    """Also for a request without `max_tokens`."""
+    request = StreamedRequest(None, {}, [])  # type: ignore[arg-type]  # it is not read
+    response = chunk(0, *range(MAX_MESSAGE_TOKENS + 1))
+    tracemalloc.start()
+    with pytest.raises(ProtocolError, match=f"{MAX_MESSAGE_TOKENS + 1} tokens in one message"):
+        request.read(response)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < MAX_MESSAGE_TOKENS
 
 
 def described(engine: Any, of: Any, model: dict[str, Any], server: Any) -> ServedModel:

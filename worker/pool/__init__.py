@@ -17,7 +17,8 @@ Before each step a process writes to shared memory (`StepMonitor`) which request
 on. The supervisor reads this several times per deadline:
 
 - A step takes long: the requests that wait for it move, and the process keeps its own alone.
-- A step exceeds the deadline: the process is killed. The request that caused it continues
+- A step exceeds the deadline of CPU time, or eight times as long on the clock, since on a busy
+  machine it may wait for its turn: the process is killed. The request that caused it continues
   without its parsers or fails, as --postprocess-on-error says.
 - A process dies: all its requests move. A request in whose steps `MAX_DEATHS` processes died
   is treated like one beyond the deadline; so is one that as many were serving when they died

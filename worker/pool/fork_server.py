@@ -29,6 +29,7 @@ from ...base.limits import (
 from ...base.log import get_logger
 from .crash_backoff import CrashBackoff
 from .messages import Forked, ForkServerStart
+from .process_state import STOPPED_CHECKS, is_stopped
 from .settings import PoolSettings
 
 logger = get_logger(__name__)
@@ -61,6 +62,7 @@ class ForkServer:
         self._is_ready = False
         self._restart: asyncio.TimerHandle | None = None
         self._deadline = inf  # of the server's current task
+        self._stopped_looks = 0
         self._start()
 
     def fork(self, number: int, on_forked: Callable[[int], None]) -> None:
@@ -160,8 +162,11 @@ class ForkServer:
         self._deadline = self._loop.time() + limit_s
 
     def check(self, now: float) -> None:
-        """Kill a server that is late."""
-        if now > self._deadline:
+        """Kill a server that is late, or that something has stopped."""
+        self._stopped_looks = self._stopped_looks + 1 if is_stopped(self._process.pid) else 0
+        if self._stopped_looks == STOPPED_CHECKS:
+            self._give_up("was stopped")
+        elif now > self._deadline:
             self._deadline = inf
             self._give_up("did not fork in time" if self._is_ready else "was not ready in time")
 

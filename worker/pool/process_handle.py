@@ -9,9 +9,9 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable
 from math import inf
-from pathlib import Path
 
 import zmq
 
@@ -20,11 +20,9 @@ from ...base.log import get_logger
 from . import messages
 from .current_step import Step, StepMonitor, monitor_path
 from .fork_server import ForkServer
+from .process_state import cpu_clock, is_stopped
 
 logger = get_logger(__name__)
-
-# The states of such a process in /proc.
-STOPPED = ("T", "t")
 
 
 class ProcessHandle:
@@ -58,6 +56,7 @@ class ProcessHandle:
         self._on_death = on_death
         self._pidfd = -1
         self._stopped_looks = 0
+        self._looked_at = 0.0, 0.0  # when the step began that was seen last, and its CPU time
         self._outbox: list[messages.Request] = []
         self._flush_is_scheduled = False
         self._socket_path = messages.socket_path(fork_server.folder, number)
@@ -80,14 +79,19 @@ class ProcessHandle:
         """Return the step that the process is working on, or None."""
         return self._monitor.read()
 
+    def cpu_s(self, step: Step) -> float:
+        """Return how long the process has computed since this was called first in its step."""
+        try:
+            now = time.clock_gettime(cpu_clock(self.pid))
+        except OSError:  # it has ended
+            return 0.0
+        if self._looked_at[0] != step.since:
+            self._looked_at = step.since, now
+        return now - self._looked_at[1]
+
     def count_stopped(self) -> int:
         """Look whether something has stopped the process; return in how many looks in a row."""
-        try:
-            status = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
-        except OSError:  # it has ended, or is not forked yet
-            status = ""
-        is_stopped = status.rpartition(") ")[2].startswith(STOPPED)
-        self._stopped_looks = self._stopped_looks + 1 if is_stopped else 0
+        self._stopped_looks = self._stopped_looks + 1 if is_stopped(self.pid) else 0
         return self._stopped_looks
 
     def send(self, request: messages.Request) -> None:

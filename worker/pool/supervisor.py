@@ -31,6 +31,7 @@ from .crash_backoff import CrashBackoff
 from .current_step import Step
 from .fork_server import ForkServer
 from .process_handle import ProcessHandle
+from .process_state import STOPPED_CHECKS
 from .settings import PoolSettings
 from .stream import PooledStream
 
@@ -40,10 +41,9 @@ logger = get_logger(__name__)
 CHECKS_PER_DEADLINE = 8
 # After this part of the deadline, the requests that wait for a step move to a new process.
 PATIENCE = 0.25
+# The deadline is for the step's CPU time. Its time on the clock may be so many times that.
+WAITS = 8
 MAX_CHECK_S = 0.25
-# A profiler stops a process for moments, so this many checks in a row must find it stopped: fewer
-# than before a deadline, which would cost a request its parsers.
-STOPPED_CHECKS = 5
 # If a check is this late, the processes had no time to run either.
 LATE_S = 1.0
 # This many deaths in succession per process of the pool cost no wait.
@@ -204,9 +204,11 @@ class PoolSupervisor(PostprocessBackend):
         """Kill a process that is stopped, or whose step or start takes too long."""
         deadline_s, step = self.settings.deadline_s, process.current_step()
         step_s = 0.0 if step is None else now - step.since
+        # On a busy machine a step may wait for its turn.
+        cpu_s = 0.0 if step is None else process.cpu_s(step)
         if process.count_stopped() >= STOPPED_CHECKS:
             self._kill(process, step, "it was stopped")
-        elif step_s > deadline_s:
+        elif cpu_s > deadline_s or step_s > deadline_s * WAITS:
             reason = f"a step took longer than the deadline of {deadline_s:g} s"
             self._kill(process, step, reason, deaths=MAX_DEATHS)
         elif step is not None and step_s > deadline_s * PATIENCE and process in self._processes:
