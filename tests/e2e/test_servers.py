@@ -78,7 +78,7 @@ def expected(server: Server, transcript: Transcript, *, stream: bool) -> dict[st
     found = ENDED_IN_REASONING.get(transcript["id"], found)
     if server.doubles_characters and stream and transcript["id"] == "multilingual_text":
         found = {**found, "content": found["content"].replace("世", "世世")}
-    return as_whole(found) if server.is_vllms and not stream else found
+    return found if stream else as_whole(found)
 
 
 @STREAMED
@@ -128,6 +128,15 @@ def test_reasoning_is_counted(server: Server, *, stream: bool) -> None:
     assert (usage.completion_tokens_details or usage).reasoning_tokens in (25, 27)
 
 
+# The model knows no more of `zap` than its name: without an end it would write on.
+ROME = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Rome"]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
 @STREAMED
 @pytest.mark.parametrize("name", ["reasoning_call", "tool_call"])
 @pytest.mark.parametrize("choice", ["required", {"name": "zap"}], ids=["required", "named"])
@@ -135,14 +144,13 @@ def test_a_grammar_constrains_forced_calls(
     server: Server, name: str, choice: str | dict[str, str], *, stream: bool
 ) -> None:
     """The model was trained to call another function."""
-    [tool] = TRANSCRIPTS[name]["tools"]
-    renamed = {**tool, "function": {**tool["function"], "name": "zap"}}
+    zap = {"type": "function", "function": {"name": "zap", "parameters": ROME}}
     forced = choice if isinstance(choice, str) else {"type": "function", "function": choice}
     response = Client(server.url, MODEL_NAME).ask(
         TRANSCRIPTS[name],
         stream=stream,
         lenient=True,
-        tools=[renamed],
+        tools=[zap],
         tool_choice=forced,
         parallel_tool_calls=False,
         max_tokens=200,
