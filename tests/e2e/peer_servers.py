@@ -54,7 +54,7 @@ COMMANDS = {
     "sglang": (*LAUNCH, *SGLANG_ENGINE, "--enable-custom-logit-processor"),
 }
 PARSERS = ("hermes", "qwen3_coder")
-# Of requests; SGLang's API does not have them.
+# Fields of a request that SGLang's API does not have.
 VLLMS_FIELDS = {"include_reasoning", "include_stop_str_in_output"}
 # How an answer is asked for, by the tokens in a delta; 0 without a stream.
 WAYS = (0, 1, 5)
@@ -91,7 +91,7 @@ def way_fields(engine: str, script: list[int], interval: int) -> dict[str, Any]:
 
 
 class Rules:
-    """What every stream of a server keeps, as vLLM's own tests have it."""
+    """The rules that vLLM's own tests have for every stream."""
 
     def __init__(self) -> None:
         self.broken: set[str] = set()

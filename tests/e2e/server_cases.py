@@ -1,4 +1,4 @@
-"""What a model may write in an engine's own server, and the answers that clients should get.
+"""Outputs of a model in an engine's own server, and the answers that clients should get.
 
 The pitfalls of docs/pitfalls.md that show with the example model's tokens, calls as in vLLM's
 issue 56077, and the scenarios of vLLM's own tests of serving calls (`tests/tool_use` and
@@ -25,10 +25,10 @@ from tests.parsers.pitfalls import (
 )
 from tests.support import TRANSCRIPTS, Transcript, as_whole, encode
 
-QUIET = {"chat_template_kwargs": {"enable_thinking": False}}
-QUESTION = [{"role": "user", "content": "Go on."}]
+QUIET: dict[str, Any] = {"chat_template_kwargs": {"enable_thinking": False}}
+QUESTION: list[dict[str, Any]] = [{"role": "user", "content": "Go on."}]
 CALLED = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-RESULT = [
+RESULT: list[dict[str, Any]] = [
     *QUESTION,
     {"role": "assistant", "content": "", "tool_calls": [CALLED]},
     {"role": "tool", "tool_call_id": "call_1", "content": "42"},
@@ -103,7 +103,7 @@ def from_pitfall(case: Pitfall) -> Case:
     return Case(case.id, str(case.parsers[0]), [*script, *encode(END)], request, message, streamed)
 
 
-# What a stream has sent before the call turns out to be cut.
+# The part of a call that a stream has sent before it turns out to be cut.
 STREAMED: dict[str, Message] = {
     "15-cut-in-the-arguments": {"content": None, "calls": [("f", '{"a": "x')]}
 }
@@ -188,12 +188,12 @@ def serving_cases(parser: str) -> Iterator[Case]:
         include_reasoning=False,
     )
     for city in ("a { b", "a } b", "a }} b", 'a " } b', "a \\ } b", "Zürich 东京 👋🏽"):
-        arguments = {"city": city}
+        place = {"city": city}
         yield written(
             f"a call with {city}",
             parser,
-            spell(parser, "get_weather", arguments),
-            expect(calls=(("get_weather", arguments),)),
+            spell(parser, "get_weather", place),
+            expect(calls=(("get_weather", place),)),
             tools=tools,
         )
 
@@ -216,7 +216,7 @@ def as_message(found: dict[str, Any]) -> Message:
 
 
 def read_message(answer: Answer) -> Message:
-    """Return a client's answer; arguments as JSON, or as text if they are none."""
+    """Return a client's answer; arguments as JSON, or else as text."""
     calls = [(call["name"], read_arguments(call["arguments"])) for call in answer.tool_calls]
     return {
         "reasoning": answer.reasoning or None,
