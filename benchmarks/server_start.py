@@ -41,8 +41,8 @@ from .report import build_parser, compare_rounds, rotate, show
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 SERVE = ("-m", "vllm.entrypoints.cli.main", "serve", str(TINY_MODEL))
 COMMAND = (*SERVE, *VLLM_ENGINE, "--enable-auto-tool-choice", *PARSERS)
-# A line of Python's own report of what a process imports.
-IMPORTED = re.compile(r"^(?:\(.*?\) )?import time:.*\| +(backedge[.\w]*)$", re.MULTILINE)
+# A line of Python's own report of what a process imports (PYTHONVERBOSE).
+IMPORTED = re.compile(r"import '(backedge(?:\.\w+)*)' #")
 
 
 class Start(msgspec.Struct):
@@ -128,7 +128,7 @@ def measure(stack: Stack, rounds: int, installed: str) -> Row:
 
 def find_imported(stack: Stack, installed: str) -> list[Imported]:
     """Return what a server imports of Backedge, all conversations answered."""
-    process, _ = start(stack, PYTHONPATH=installed, PYTHONPROFILEIMPORTTIME="1")
+    process, _ = start(stack, PYTHONPATH=installed, PYTHONVERBOSE="1")
     ask(process)
     process.kill()
     names = IMPORTED.findall(process.log.read_text(errors="replace"))
