@@ -241,10 +241,11 @@ class ThoughtReader:
             return [Content(text)]
         text, self._held = self._held + text, ""
         events: list[Event] = []
-        while text:
-            found = self._calls.search(text)
+        position = 0
+        while position < len(text):
+            found = self._calls.search(text, position)
             start, end = found.span() if found else (len(text), len(text))
-            events += self._parser.feed(text[:start])
+            events += self._parser.feed(text[position:start])
             if found and self._parser.in_reasoning:
                 end = self._find_end(text, start)
             if not end:
@@ -252,7 +253,7 @@ class ThoughtReader:
                 is_full = len(self._held) >= MAX_CONSIDERED
                 return events + (self._mean() if is_full else [])
             events += self._parser.feed(text[start:end])
-            text = text[end:]
+            position = end
         return events
 
     def finish(self) -> list[Event]:
