@@ -138,9 +138,10 @@ class CallDetector(BaseFormatDetector):
         parser = self._begin(tools)
         for event in (*parser.feed(text), *parser.finish(cut=True)):
             self._builder.write(event)
-        # For what ended the answer, as in `finish`. A call that is open becomes text.
+        # SGLang does not say what ended the answer. An open call becomes text.
+        opened = self._builder.open_calls(stopped=False)
         self._builder.finish("length", None, cut=False)
-        return _join([aggregate_deltas(self._builder.take())])
+        return _join([aggregate_deltas(self._builder.take(), opened)])
 
     @override
     def parse_streaming_increment(self, new_text: str, tools: list[Tool]) -> StreamingParseResult:

@@ -137,26 +137,58 @@ ROME = {
 }
 
 
+ZAP = {"type": "function", "function": {"name": "zap", "parameters": ROME}}
+NAMED_ZAP = {"type": "function", "function": {"name": "zap"}}
+
+
 @STREAMED
 @pytest.mark.parametrize("name", ["reasoning_call", "tool_call"])
-@pytest.mark.parametrize("choice", ["required", {"name": "zap"}], ids=["required", "named"])
+@pytest.mark.parametrize("choice", ["required", NAMED_ZAP], ids=["required", "named"])
 def test_a_grammar_constrains_forced_calls(
-    server: Server, name: str, choice: str | dict[str, str], *, stream: bool
+    server: Server, name: str, choice: str | dict[str, Any], *, stream: bool
 ) -> None:
     """The model was trained to call another function."""
-    zap = {"type": "function", "function": {"name": "zap", "parameters": ROME}}
-    forced = choice if isinstance(choice, str) else {"type": "function", "function": choice}
     response = Client(server.url, MODEL_NAME).ask(
         TRANSCRIPTS[name],
         stream=stream,
         lenient=True,
-        tools=[zap],
-        tool_choice=forced,
+        tools=[ZAP],
+        tool_choice=choice,
         parallel_tool_calls=False,
         max_tokens=200,
     )
     assert [call["name"] for call in response.answer.tool_calls] == ["zap"]
     assert bool(response.answer.reasoning) is (name == "reasoning_call")
+
+
+@STREAMED
+@pytest.mark.parametrize("choice", ["required", NAMED_ZAP], ids=["required", "named"])
+def test_a_forced_call_without_room_is_none(
+    server: Server, choice: str | dict[str, Any], *, stream: bool
+) -> None:
+    response = Client(server.url, MODEL_NAME).ask(
+        TRANSCRIPTS["tool_call"],
+        stream=stream,
+        lenient=True,
+        tools=[ZAP],
+        tool_choice=choice,
+        max_tokens=1,
+    )
+    assert (response.answer.tool_calls, response.answer.finish_reason) == ([], "length")
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice"),
+    [(None, NAMED_ZAP), ([ZAP], {"type": "function", "function": {"name": "zip"}}), ([ZAP], {})],
+    ids=["no tools", "another tool", "no name"],
+)
+def test_a_choice_of_no_tool_is_refused(
+    server: Server, tools: list[Any] | None, choice: dict[str, Any]
+) -> None:
+    with pytest.raises(openai.BadRequestError):
+        Client(server.url, MODEL_NAME).ask(
+            TRANSCRIPTS["tool_call"], stream=False, tools=tools, tool_choice=choice
+        )
 
 
 ENDPOINTS = ["reasoning_text", "text_call", "parallel_calls"]

@@ -77,6 +77,13 @@ def test_an_open_call_stays_open() -> None:
     assert (whole.normal_text, whole.calls) == (text, [])
 
 
+def test_a_malformed_call_is_text_if_the_answer_is_whole() -> None:
+    text = '{"name": "add_note", "arguments": {"text": "a", "count": }}'
+    whole = CallDetector("hermes").detect_and_parse(f"<tool_call>{text}</tool_call>", ADD_NOTE)
+    assert whole.calls == []
+    assert whole.normal_text.startswith('{"name": "add_note", "arguments": {"text": "a"')
+
+
 @given(cuts=st.sets(st.integers(1, 60)))
 def test_reasoning_in_any_deltas(cuts: set[int]) -> None:
     for text, opened in ((f"<think>{THOUGHT}</think>{ANSWER}", True), (ANSWER, False)):
