@@ -1,6 +1,7 @@
 """Runs `backedge.frontend` where `dynamo.frontend` is started with one of our switches.
 
-It is loaded in processes that have nothing to do with Backedge, so it imports little.
+It is loaded in processes that have nothing to do with Backedge, such as all of vLLM's, so it
+imports nothing of ours until it is sure.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ..base.flags import flag, read_variable
-
 CHAT_PROCESSOR_FLAG = "--dyn-chat-processor"
 # Flags of workers. Frontends post-process anyway.
-PROCESSING = flag(
-    *("--vllm-processing", "--sglang-processing", "--trtllm-processing"),
-    "--native-framework-processing",
-    action="store_true",
-    dest="processing",
-    help="Accepted, because workers have it: this frontend post-processes anyway.",
+PROCESSING: tuple[tuple[str, ...], dict[str, object]] = (
+    (
+        *("--vllm-processing", "--sglang-processing", "--trtllm-processing"),
+        "--native-framework-processing",
+    ),
+    {
+        "action": "store_true",
+        "dest": "processing",
+        "help": "Accepted, because workers have it: this frontend post-processes anyway.",
+    },
 )
 DYNAMO = ["-m", "dynamo.frontend"]
 
@@ -43,6 +46,8 @@ def replace_dynamo() -> None:
 
 def asks_for_backedge(flags: Sequence[str]) -> bool:
     """Whether the command line or the environment has one of the switches."""
+    from ..base.flags import read_variable
+
     names, options = PROCESSING
     given = {flag.replace("_", "-") for flag in flags}  # vLLM takes both
     return not given.isdisjoint(names) or bool(read_variable(names, options).get("default"))

@@ -56,6 +56,7 @@ MORE = (
     "tests/e2e/test_offline.py",
     "tests/e2e/test_offline_command.py",
     "tests/e2e/test_open_calls.py",
+    "tests/e2e/test_peer_servers.py",
     "tests/e2e/test_plain_tokenizers.py",
     "tests/e2e/test_plugin.py",
     "tests/e2e/test_pool.py",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,3 +159,29 @@ def test_engines_are_imported_by_adapters_only(path: Path) -> None:
         "dynamo",
         "torch",
     }
+
+
+ENTRY_POINTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "entry-points"
+]
+LOADED = """
+import importlib, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+print(*(name for name in sys.modules if name.partition(".")[0] == "backedge"))
+"""
+
+
+@pytest.mark.parametrize("group", ENTRY_POINTS)
+def test_what_engines_load_imports_nothing_else_of_ours(group: str) -> None:
+    names = {name.partition(":")[0] for name in ENTRY_POINTS[group].values()}
+    packages = {".".join(parts) for each in names for parts in prefixes(each.split("."))}
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADED, *names], capture_output=True, text=True, check=True
+    )
+    assert set(ran.stdout.split()) == packages
+
+
+def prefixes(parts: list[str]) -> Iterator[list[str]]:
+    """Yield the beginnings of a name."""
+    yield from (parts[:length] for length in range(1, len(parts) + 1))

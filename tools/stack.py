@@ -116,8 +116,10 @@ class Stack:
     """The processes that share one discovery folder; all end with the context.
 
     folder: for discovery and the logs. environment: variables of all processes,
-    overriding those of the stack.
+    overriding those of the stack. python: runs the processes.
     """
+
+    python = sys.executable
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
@@ -300,7 +302,7 @@ class Stack:
         """Start `python command...` in a new session. environment: all its variables."""
         with log.open("wb") as output:
             return subprocess.Popen(
-                [sys.executable, *command],
+                [self.python, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -174,10 +174,17 @@ def build_calls(name: str, tokenizer: object = None) -> object:
     return importlib.import_module(SERVE_SGLANG).CallDetector(name, tokenizer)
 
 
-def build_reasoning(name: str, *, tokenizer: object = None, **options: object) -> object:
-    """Return our detector of reasoning for SGLang's server."""
-    detector = importlib.import_module(SERVE_SGLANG).ReasoningDetector
-    return detector(name, tokenizer=tokenizer, **options)
+def build_reasoning(
+    name: str,
+    *,
+    tokenizer: object = None,
+    tool_call_parser_active: bool = False,
+    **options: object,
+) -> object:
+    """Return our detector of reasoning for SGLang's server, which reads this signature."""
+    serve = importlib.import_module(SERVE_SGLANG)
+    calls = serve.find_call_parser() if tool_call_parser_active else None
+    return serve.ReasoningDetector(name, tokenizer=tokenizer, call_parser=calls, **options)
 
 
 # The modules with SGLang's tables and lists of names.

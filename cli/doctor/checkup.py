@@ -72,7 +72,8 @@ def examine_all(target: Target) -> Iterator[Finding]:
 
 def examine(target: Target) -> Iterator[Finding]:
     """Yield the findings. Raises `SetupError` for a target that cannot be read."""
-    yield from check_installation()
+    is_server = find_server(target.command_line) is not None
+    yield from check_installation(needs_dynamo=not is_server)
     if target.target and "://" in target.target:
         yield from examine_fleet(target, target.target)
     elif target.command_line:

@@ -24,13 +24,16 @@ PACKAGES = tuple(
 FEW_FILES = 4096
 
 
-def check_installation() -> Iterator[Finding]:
-    """Report installed versions and this machine's limits."""
+def check_installation(*, needs_dynamo: bool = True) -> Iterator[Finding]:
+    """Report installed versions and this machine's limits.
+
+    needs_dynamo: False for an engine's own server.
+    """
     versions = {package: read_version(package) for package in PACKAGES}
     present = ", ".join(f"{name} {found}" for name, found in versions.items() if found != "none")
     own = f"backedge {read_version('backedge')}, Python {platform.python_version()}"
     yield Finding("ok", "installed", f"{own}, {present or 'no engine and no Dynamo'}")
-    if versions["ai-dynamo"] == "none":
+    if needs_dynamo and versions["ai-dynamo"] == "none":
         yield Finding(
             "note",
             "Dynamo",

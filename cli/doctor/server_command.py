@@ -25,6 +25,7 @@ SERVERS: dict[str, Engine] = {
     "vllm.entrypoints.openai.api_server": "vllm",
     "sglang.launch_server": "sglang",
 }
+BOTH = "let both flags name Backedge's, or leave one out"
 # By kind: our formats' own names, which these servers know.
 NAMES = {
     TOOLS.flag: server_names.TOOL_CALL_PARSERS,
@@ -33,7 +34,10 @@ NAMES = {
 
 
 class ServerCommand(NamedTuple):
-    """A server's command line. foreign: flags that only a worker of ours has."""
+    """A server's command line.
+
+    foreign: flags that only a worker of ours has. config: a file with more flags.
+    """
 
     engine: Engine
     model: str
@@ -43,6 +47,7 @@ class ServerCommand(NamedTuple):
     reasoning: str | None
     enables_calls: bool
     foreign: list[str]
+    config: str | None
 
 
 def find_server(words: Sequence[str]) -> tuple[Engine, list[str]] | None:
@@ -55,9 +60,11 @@ def find_server(words: Sequence[str]) -> tuple[Engine, list[str]] | None:
 
 def parse_server_command(engine: Engine, arguments: Sequence[str]) -> ServerCommand:
     """Read the flags that are checked. Raises `SetupError` for one without its value."""
+    if engine == "vllm":
+        arguments = [with_dashes(word) for word in arguments]
     parser = FlagParser(add_help=False)
     parser.add_argument("--model", "--model-path")
-    for flag in ("--tokenizer", "--tokenizer-path", "--chat-template", "--revision"):
+    for flag in ("--tokenizer", "--tokenizer-path", "--chat-template", "--revision", "--config"):
         parser.add_argument(flag)
     for kind in (TOOLS, REASONING):
         parser.add_argument(kind.flag)
@@ -73,7 +80,14 @@ def parse_server_command(engine: Engine, arguments: Sequence[str]) -> ServerComm
         flags.reasoning_parser,
         flags.enable_auto_tool_choice or engine != "vllm",
         [word for word in others if word.partition("=")[0] in own],
+        flags.config,
     )
+
+
+def with_dashes(word: str) -> str:
+    """Return a word of a command line with the name of a flag as vLLM reads it."""
+    name, equals, value = word.partition("=")
+    return name.replace("_", "-") + equals + value if name.startswith("--") else word
 
 
 def _find_model(flags: argparse.Namespace, arguments: Sequence[str]) -> str:
@@ -96,6 +110,8 @@ def check_server(command: ServerCommand, facts: ModelFacts) -> Iterator[Finding]
             f"`python -m dynamo.{command.engine}`",
             "leave them out",
         )
+    if command.config:
+        yield Finding("note", "flags", f"those in {command.config} are not checked")
     if command.tool_call and not command.enables_calls:
         yield Finding(
             "error",
@@ -110,15 +126,18 @@ def check_server(command: ServerCommand, facts: ModelFacts) -> Iterator[Finding]
     for kind, name, detection in given:
         served = kind._replace(prefix=server_names.PREFIX, process="the server")
         yield from _check_name(served, name, detection, facts)
-    ours = {find_own_name(name) is not None for _, name, _ in given if name}
-    if command.engine == "vllm" and len(ours) > 1:
+    ours = [find_own_name(name) is not None for _, name, _ in given if name]
+    if command.engine == "vllm" and len(set(ours)) > 1:
         yield Finding(
             "error",
             "parsers",
             "one of the two parsers is Backedge's and the other vLLM's: such a server does not "
             "start",
-            "let both flags name Backedge's, or leave one out",
+            BOTH,
         )
+    elif command.engine == "vllm" and ours == [False]:
+        text = "beside a parser of vLLM, none of Backedge's reads the rest of an answer"
+        yield Finding("note", "parsers", text, BOTH)
 
 
 def _check_name(

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ...base.limits import MAX_HELD_ROWS
+from ...base.parent_death import start_engine
 from ...base.ranges import INT_64
 from ...base.seams import check_seams
 from ...guided.call_policy import to_tag_format
@@ -41,7 +42,6 @@ from ...offline.inference_backend import (
     needs,
 )
 from ...offline.model_text import ModelText, open_text
-from ...offline.parent_death import start_engine
 from ...offline.plugins.base import Plugin
 from ...offline.rows import Row, RowFailure, Sampling, build_request_id, find_row_error
 from ...parsers.api import Engine

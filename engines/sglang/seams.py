@@ -257,6 +257,7 @@ SERVER = (
             "reasoning_default",
         ),
         read(REASONING + "BaseReasoningFormatDetector._in_reasoning"),
+        read("sglang.srt.runtime_context:get_serving"),
         why="SGLang has no plugins for parsers",
         without="reasoning is not read",
     ),

@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from ...base.limits import MAX_HELD_PIXELS, MAX_HELD_ROWS
 from ...base.log import get_logger
+from ...base.parent_death import adopt_engine, start_engine
 from ...base.seams import check_seams
 from ...offline.completion import Completion, TokenLogprobs, read_finish
 from ...offline.contracts import EngineDiedError, ModelLoadConfig, PluginError, check_names
@@ -35,7 +36,6 @@ from ...offline.inference_backend import (
     needs,
 )
 from ...offline.model_text import ModelText, open_text
-from ...offline.parent_death import adopt_engine, start_engine
 from ...offline.plugins.base import Plugin
 from ...offline.results import RowError
 from ...offline.rows import Row, RowFailure, build_request_id, find_row_error

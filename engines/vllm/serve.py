@@ -55,7 +55,7 @@ def find_parser(
     reasoning_parser_name: str | None = None,
     enable_auto_tools: bool = False,
     is_harmony: bool = False,
-    tool_strict_level: str = "auto",
+    tool_strict_level: str | None = None,
     **_: object,
 ) -> type[Parser]:
     """Return the parser of a server whose flags name ours, in place of vLLM's `get_parser`.
@@ -75,7 +75,7 @@ def find_parser(
                 f"{foreign[0]!r} is vLLM's parser, but one of Backedge's reads a whole answer: let "
                 f"{TOOL_CALL_FLAG} and {REASONING_FLAG} both name Backedge's, or leave one out."
             )
-        return build_parser(ParserNames(*map(find_own_name, given)), tool_strict_level)
+        return build_parser(ParserNames(*map(find_own_name, given)), tool_strict_level or "auto")
 
 
 @functools.cache

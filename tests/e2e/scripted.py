@@ -1,6 +1,7 @@
-"""For vLLM's `--logits-processors`: requests with `SEED` write the answer of a made-up format.
+"""For vLLM's `--logits-processors`: a request's `vllm_xargs` say what the model writes.
 
-Those with `THINKING_SEED` write its reasoning, and then what they like.
+"script": the ids of all tokens. Other requests with `SEED` write the answer of a made-up format;
+those with `THINKING_SEED` write its reasoning, and then what they like.
 """
 
 from __future__ import annotations
@@ -33,4 +34,6 @@ class Scripted(vllm_logits.Scripted):
 
     @override
     def new_req_logits_processor(self, params: SamplingParams) -> RequestLogitsProcessor | None:
+        if script := (params.extra_args or {}).get("script"):
+            return partial(vllm_logits.follow, script)
         return {SEED: partial(vllm_logits.follow, SCRIPT), THINKING_SEED: think}.get(params.seed)

@@ -12,30 +12,18 @@ import openai
 import pytest
 
 from tests.e2e.client import HTTP, Client
-from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript, as_whole
-from tools.stack import (
-    CPU_ENVIRONMENT,
-    LOOPBACK,
-    MODEL_NAME,
-    ON_GPU,
-    SGLANG_ENGINE,
-    VLLM_ENGINE,
-    Stack,
-    free_port,
-)
+from tests.e2e.peer_servers import SERVE, WAYS, find_wrong, start_server
+from tests.support import TRANSCRIPTS, Transcript, as_whole
+from tools.stack import MODEL_NAME, Stack
 
-SERVE = ("-m", "vllm.entrypoints.cli.main", "serve", str(TINY_MODEL))
-LAUNCH = ("-m", "sglang.launch_server", "--model-path", str(TINY_MODEL))
 BY_TEMPLATE = ("--tool-call-parser", "backedge", "--reasoning-parser", "backedge")
 BY_NAME = ("--tool-call-parser", "backedge_hermes", "--reasoning-parser", "backedge_qwen3")
-VLLM = (*SERVE, *VLLM_ENGINE, "--enable-auto-tool-choice")
-SGLANG = (*LAUNCH, *SGLANG_ENGINE)
 SERVERS = [
-    pytest.param((*VLLM, *BY_TEMPLATE, "--stream-interval", "5"), id="vllm by the template"),
-    pytest.param((*VLLM, *BY_NAME), id="vllm by name", marks=pytest.mark.more),
-    pytest.param((*SGLANG, *BY_TEMPLATE), id="sglang by the template"),
+    pytest.param(("vllm", *BY_TEMPLATE, "--stream-interval", "5"), id="vllm by the template"),
+    pytest.param(("vllm", *BY_NAME), id="vllm by name", marks=pytest.mark.more),
+    pytest.param(("sglang", *BY_TEMPLATE), id="sglang by the template"),
     pytest.param(
-        (*SGLANG, *BY_NAME, "--stream-interval", "5"),
+        ("sglang", *BY_NAME, "--stream-interval", "5"),
         id="sglang by name",
         marks=pytest.mark.more,
     ),
@@ -46,12 +34,16 @@ SERVERS = [
 class Server:
     """A server with our parsers.
 
-    is_vllms: not SGLang's. doubles_characters: by a mistake of SGLang's (docs/upstream.md).
+    engine: "vllm" or "sglang". doubles_characters: by a mistake of SGLang's (docs/upstream.md).
     """
 
     url: str
-    is_vllms: bool
+    engine: str
     doubles_characters: bool
+
+    @property
+    def is_vllms(self) -> bool:
+        return self.engine == "vllm"
 
 
 # These servers end reasoning at a stop string, too.
@@ -70,16 +62,11 @@ STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whol
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    is_vllms = request.param[:2] == SERVE[:2]
+    engine, *flags = request.param
     # Not forked from a process with Dynamo's worker: our plugin would take it for that worker.
     with Stack(tmp_path_factory.mktemp("server")) as stack:
-        port = free_port()
-        flags = ["--served-model-name", MODEL_NAME, "--host", LOOPBACK, "--port", str(port)]
-        if not is_vllms:
-            flags += ["--nccl-port", str(free_port())]
-        started = stack.start((*request.param, *flags), port, **({} if ON_GPU else CPU_ENVIRONMENT))
-        started.wait_for(started.answers)
-        yield Server(started.url, is_vllms, not is_vllms and "--stream-interval" in request.param)
+        started = start_server(stack, engine, *flags)
+        yield Server(started.url, engine, engine == "sglang" and "--stream-interval" in flags)
         started.kill()  # SGLang looks for a SIGTERM every five seconds
 
 
@@ -91,7 +78,7 @@ def expected(server: Server, transcript: Transcript, *, stream: bool) -> dict[st
     found = ENDED_IN_REASONING.get(transcript["id"], found)
     if server.doubles_characters and stream and transcript["id"] == "multilingual_text":
         found = {**found, "content": found["content"].replace("世", "世世")}
-    return as_whole(found) if server.is_vllms and not stream else found
+    return found if stream else as_whole(found)
 
 
 @STREAMED
@@ -101,6 +88,34 @@ def test_answers_are_the_workers(server: Server, transcript: Transcript, *, stre
     wanted = expected(server, transcript, stream=stream)
     found = {name: value or None for name, value in response.message.items()}
     assert found == {name: value or None for name, value in wanted.items()}
+
+
+# What a server decides itself, whatever its parsers are: cases, and ways of asking.
+WHOLE = WAYS[:1]
+DECIDED = {
+    "vllm": {
+        "8-the-call-ends-with-the-output": WHOLE,
+        "15-cut-behind-a-call": WHOLE,
+        "26-a-stop-string-in-reasoning": WAYS,
+        "named_choice": WAYS,
+        "stop_in_reasoning": WAYS,
+    },
+    "sglang": {
+        "14-no-call-without-tool_choice": WAYS,
+        "26-a-stop-string-in-reasoning": WAYS,
+        "28-min_tokens": WAYS,
+        "text after a result of a call with the arguments '', hermes": WAYS,
+        "reasoning and a call, none, hermes": WAYS,
+        "stop_in_reasoning": WAYS,
+        "multilingual_text": (5,),
+    },
+}
+
+
+def test_pitfalls_differ_only_where_the_server_decides(server: Server) -> None:
+    decided = DECIDED[server.engine].items()
+    wanted = {(name, way) for name, ways in decided for way in ways}
+    assert find_wrong(server.url, server.engine, "hermes") == wanted
 
 
 @STREAMED
@@ -113,27 +128,67 @@ def test_reasoning_is_counted(server: Server, *, stream: bool) -> None:
     assert (usage.completion_tokens_details or usage).reasoning_tokens in (25, 27)
 
 
+# The model knows no more of `zap` than its name: without an end it would write on.
+ROME = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Rome"]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+ZAP = {"type": "function", "function": {"name": "zap", "parameters": ROME}}
+NAMED_ZAP = {"type": "function", "function": {"name": "zap"}}
+
+
 @STREAMED
 @pytest.mark.parametrize("name", ["reasoning_call", "tool_call"])
-@pytest.mark.parametrize("choice", ["required", {"name": "zap"}], ids=["required", "named"])
+@pytest.mark.parametrize("choice", ["required", NAMED_ZAP], ids=["required", "named"])
 def test_a_grammar_constrains_forced_calls(
-    server: Server, name: str, choice: str | dict[str, str], *, stream: bool
+    server: Server, name: str, choice: str | dict[str, Any], *, stream: bool
 ) -> None:
     """The model was trained to call another function."""
-    [tool] = TRANSCRIPTS[name]["tools"]
-    renamed = {**tool, "function": {**tool["function"], "name": "zap"}}
-    forced = choice if isinstance(choice, str) else {"type": "function", "function": choice}
     response = Client(server.url, MODEL_NAME).ask(
         TRANSCRIPTS[name],
         stream=stream,
         lenient=True,
-        tools=[renamed],
-        tool_choice=forced,
+        tools=[ZAP],
+        tool_choice=choice,
         parallel_tool_calls=False,
         max_tokens=200,
     )
     assert [call["name"] for call in response.answer.tool_calls] == ["zap"]
     assert bool(response.answer.reasoning) is (name == "reasoning_call")
+
+
+@STREAMED
+@pytest.mark.parametrize("choice", ["required", NAMED_ZAP], ids=["required", "named"])
+def test_a_forced_call_without_room_is_none(
+    server: Server, choice: str | dict[str, Any], *, stream: bool
+) -> None:
+    response = Client(server.url, MODEL_NAME).ask(
+        TRANSCRIPTS["tool_call"],
+        stream=stream,
+        lenient=True,
+        tools=[ZAP],
+        tool_choice=choice,
+        max_tokens=1,
+    )
+    assert (response.answer.tool_calls, response.answer.finish_reason) == ([], "length")
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice"),
+    [(None, NAMED_ZAP), ([ZAP], {"type": "function", "function": {"name": "zip"}}), ([ZAP], {})],
+    ids=["no tools", "another tool", "no name"],
+)
+def test_a_choice_of_no_tool_is_refused(
+    server: Server, tools: list[Any] | None, choice: dict[str, Any]
+) -> None:
+    with pytest.raises(openai.BadRequestError):
+        Client(server.url, MODEL_NAME).ask(
+            TRANSCRIPTS["tool_call"], stream=False, tools=tools, tool_choice=choice
+        )
 
 
 ENDPOINTS = ["reasoning_text", "text_call", "parallel_calls"]

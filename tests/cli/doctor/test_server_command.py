@@ -52,6 +52,10 @@ MISTAKES = [
         "error",
         "one of the two parsers is Backedge's and the other vLLM's",
     ),
+    (("--tool-call-parser", "hermes"), "note", "| let both flags name Backedge's"),
+    (("--tool_call_parser=backedge_hermse",), "error", "did you mean backedge_hermes"),
+    (("--postprocess_record=x",), "error", "--postprocess-record=x: these flags"),
+    (("--config", "more.yaml"), "note", "those in more.yaml are not checked"),
     ((), "warning", "| --tool-call-parser backedge_hermes"),
     (("--reasoning-parser", "backedge_kimi"), "error", "--reasoning-parser backedge_qwen3"),
 ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from backedge.base import server_names
+from backedge.base.limits import MAX_CONSIDERED
 from backedge.engines.sglang.serve import CallDetector, ReasoningDetector
 from backedge.parsers.parser_lookup import reasoning_format
 from hypothesis import given
@@ -69,9 +70,18 @@ def test_text_has_no_call() -> None:
 
 
 def test_an_open_call_stays_open() -> None:
-    detector = CallDetector("hermes")
-    _, [call] = stream_calls(detector, ['<tool_call>{"name": "add_note", "arguments": {"text": "a'])
+    text = '{"name": "add_note", "arguments": {"text": "a'
+    _, [call] = stream_calls(CallDetector("hermes"), [f"<tool_call>{text}"])
     assert call["arguments"] == '{"text": "a'
+    whole = CallDetector("hermes").detect_and_parse(f"<tool_call>{text}", ADD_NOTE)
+    assert (whole.normal_text, whole.calls) == (text, [])
+
+
+def test_a_malformed_call_is_text_if_the_answer_is_whole() -> None:
+    text = '{"name": "add_note", "arguments": {"text": "a", "count": }}'
+    whole = CallDetector("hermes").detect_and_parse(f"<tool_call>{text}</tool_call>", ADD_NOTE)
+    assert whole.calls == []
+    assert whole.normal_text.startswith('{"name": "add_note", "arguments": {"text": "a"')
 
 
 @given(cuts=st.sets(st.integers(1, 60)))
@@ -91,6 +101,35 @@ def test_reasoning_waits_for_its_end_if_it_is_not_streamed() -> None:
     cut_off = ReasoningDetector("qwen3", force_reasoning=True, stream_reasoning=False)
     cut_off.parse_streaming_increment("I ")
     assert cut_off.finish().reasoning_text == "I "
+
+
+LOOKED, CALL = "I look.", '<tool_call>\n{"name": "add_note", "arguments": {}}\n</tool_call>'
+LONG = "x" * MAX_CONSIDERED
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "rest"),
+    [
+        (f"{LOOKED}{CALL}", LOOKED, CALL),
+        (f"{LOOKED}{CALL}</think>Yes.", LOOKED + CALL, "Yes."),
+        (
+            f"I may write <tool_call> or <tool.</think>{CALL}",
+            "I may write <tool_call> or <tool.",
+            CALL,
+        ),
+        (f"{LOOKED}{CALL}{LONG}</think>Yes.", LOOKED, f"{CALL}{LONG}</think>Yes."),
+        (f"{LOOKED}</think>{CALL}<think>No.</think>", LOOKED, f"{CALL}<think>No.</think>"),
+        (f"{LOOKED}<tool", f"{LOOKED}<tool", ""),
+    ],
+)
+@given(cuts=st.sets(st.integers(1, 120)))
+def test_a_call_in_a_thought_without_an_end_is_meant(
+    text: str, reasoning: str, rest: str, cuts: set[int]
+) -> None:
+    detector = ReasoningDetector("qwen3", force_reasoning=True, call_parser="hermes")
+    found = [*map(detector.parse_streaming_increment, cut(text, cuts)), detector.finish()]
+    assert "".join(part.reasoning_text for part in found) == reasoning
+    assert "".join(part.normal_text for part in found) == rest
 
 
 def test_content_may_be_demanded() -> None:

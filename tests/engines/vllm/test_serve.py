@@ -308,3 +308,12 @@ REFUSED = {
 def test_a_server_does_not_start(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(SystemExit, match=reason):
         serve.find_parser(**options, enable_auto_tools=True)
+
+
+@pytest.mark.parametrize("level", ["auto", "function", None])
+def test_a_server_may_name_no_level(level: str | None) -> None:
+    found = serve.find_parser(
+        tool_parser_name="backedge_hermes", enable_auto_tools=True, tool_strict_level=level
+    )
+    assert issubclass(found, serve.ServedParser)
+    assert found.tool_parser_cls is serve.ToolNames

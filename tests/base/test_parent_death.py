@@ -11,13 +11,13 @@ import time
 import tomllib
 
 import pytest
-from backedge.offline.parent_death import VARIABLE, end_with_parent, start_engine
+from backedge.base.parent_death import VARIABLE, end_with_parent, start_engine
 
 from tools.stack import ROOT
 
 CHILD = """
 import os, sys, time
-from backedge.offline.parent_death import end_with_parent
+from backedge.base.parent_death import end_with_parent
 end_with_parent()
 os.write(int(sys.argv[1]), b"ready")
 time.sleep(5)
@@ -25,7 +25,7 @@ print("still here", flush=True)
 """
 PARENT = """
 import os, signal, subprocess, sys
-from backedge.offline.parent_death import adopt_engine, end_with_parent
+from backedge.base.parent_death import adopt_engine, end_with_parent
 if sys.argv[1] == "adopts":
     adopt_engine()
 end_with_parent()
