@@ -39,6 +39,7 @@ from ..parsers.parser_lookup import Kind, reasoning_format, tool_format
 from ..parsers.response_template import PREFIX, reasoning_part
 from ..postprocess.messages import WorkerCard
 from ..templates.auto_parsers import read_added_tokens, read_evidence, resolve_auto
+from ..tokenization.model_files import ModelFolder, takes_media
 from ..tokenization.prompt_cache import PromptCache
 from ..tokenization.tokenizer_selection import Backend, TokenizerSelection
 from .chat_model import Blocks, Deployment, WrapEngine, as_it_is
@@ -186,6 +187,11 @@ class ChatModelBuilder(abc.ABC):
         # Dynamo moves no request with a grammar, and such workers need none for `auto`.
         is_free = self.worker_card is not None and self.worker_card.regenerates
         return dataclasses.replace(policy, always=False) if is_free else policy
+
+    @functools.cached_property
+    def takes_media(self) -> bool:
+        """Whether the model reads images, videos or audio."""
+        return takes_media(ModelFolder(self.path))
 
     @property
     def kind(self) -> Kind:

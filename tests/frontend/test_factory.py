@@ -46,7 +46,10 @@ BACKENDS = [
 def test_the_edge_of_a_model(installed, flag, worker_card, engines, backend):
     installed(engines)
     engine = None if worker_card is None else worker_card.engine
-    selected = backends.select_tokenizer(TokenizerSelection(flag), TokenizerSelection(), engine)
+    files = backends.TokenizerFiles()
+    selected = backends.select_tokenizer(
+        TokenizerSelection(flag), TokenizerSelection(), engine, files
+    )
     assert selected[0] == backend
 
 
