@@ -98,16 +98,16 @@ class MistralTokenizer(BaseTokenizer, TokenizerProtocol):
         *,
         continue_final_message: bool = False,
         reasoning_effort: str | None = None,
-        **thinking: object,
+        **template_kwargs: object,
     ) -> list[int]:
         """Return the prompt's token ids.
 
         continue_final_message: the last message is the beginning of the answer.
         reasoning_effort: ignored by tokenizers before version 15.
-        thinking: `ADDED_BY_DYNAMO`, and only beside a reasoning_effort.
+        template_kwargs: `ADDED_BY_DYNAMO`, and only beside a reasoning_effort.
         Raises `RequestError` for a part that is not text, and if mistral-common raises.
         """
-        for name in thinking:
+        for name in template_kwargs:
             if reasoning_effort is None or name not in ADDED_BY_DYNAMO:
                 why = "mistral-common has no such argument; set reasoning_effort"
                 raise RequestError.unsupported(f"chat_template_kwargs.{name}", why)

@@ -10,6 +10,7 @@ SARASHINA = Format(
         State.JSON_CALLS: {COMPLETE: Jump.RETURN},
     },
     declared_only=True,
+    hints=("<|tool_calls|>",),
     source="a description of the syntax; neither a template nor a peer's parser was at hand",
     spelling=Spelling(
         "{'name': '{name}', 'arguments': {{arguments}}}",
