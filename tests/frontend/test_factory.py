@@ -67,11 +67,13 @@ def build(entry, *, selection=None, allowed=()):
     ours = FrontendFlags(
         selection or TokenizerSelection(), "auto", [], allowed_modules=tuple(allowed)
     )
-    made = EngineFactory(CONFIG, flags, ours)
+    return asyncio.run(build_answer(EngineFactory(CONFIG, flags, ours), runtime_data, flags))
+
+
+async def build_answer(made, runtime_data, flags):
     engine: Any = None
     card = Card({"runtime_data": runtime_data})
-    deployment = Deployment(Instance(), card, engine, CONFIG, flags)
-    return asyncio.run(made._build_answer(deployment))
+    return await made._build_answer(Deployment(Instance(), card, engine, CONFIG, flags))
 
 
 @pytest.mark.parametrize("module", [TOKENIZER, "os", "subprocess", "tests.frontend.no_such"])
@@ -197,13 +199,11 @@ def test_only_media_need_the_engines_own_back_end(
 
     monkeypatch.setattr(factory, "load_builder", load)
     flags = argparse.Namespace(tool_call_parser=None, reasoning_parser=None, chat_template=None)
-    engine: Any = None
 
     async def ask():
         ours = FrontendFlags(TokenizerSelection(flag), "auto", [])
-        card = Card({"runtime_data": {KEY: encode(CAPABILITY)}})
         made = EngineFactory(CONFIG, flags, ours)
-        answer = await made._build_answer(Deployment(Instance(), card, engine, CONFIG, flags))
+        answer = await build_answer(made, {KEY: encode(CAPABILITY)}, flags)
         request = {"model": "tiny", "messages": [{"role": "user", "content": content}]}
         return [item async for item in answer(request, Context())]
 
