@@ -11,18 +11,20 @@ AUTO = "backedge"
 PREFIX = "backedge_"
 
 TOOL_CALL_PARSERS = (
-    "apertus beam cohere_command3 deepseek_v3 deepseek_v31 deepseek_v32 deepseek_v4 "
+    "apertus apriel beam cohere_command3 deepseek_v3 deepseek_v31 deepseek_v32 deepseek_v4 "
     "deepseek_v41 dots ernie45 functiongemma gemma4 gigachat3 gigachat35 glm45 granite "
-    "granite-20b-fc hermes hunyuan_a13b hy_v3 inkling internlm iquest_q1 jamba k2_horizon "
-    "kimi_k2 kimi_k3 lfm2 ling3 llama3_json longcat mimo minicpm5 minimax_m2 minimax_m3 mistral "
-    "muse_glimmer nemotron_deci olmo3 openai phi4_mini_json plamo3 poolside_v1 pythonic "
-    "qwen3_coder seed_oss step3 xlam"
+    "granite-20b-fc hermes hunyuan_a13b hy_v3 inkling internlm iquest_coder_v2 iquest_q1 jamba "
+    "k2_horizon kimi_k2 kimi_k3 lfm2 ling3 llama3_json longcat mimo minicpm5 minimax_m2 "
+    "minimax_m3 mistral muse_glimmer nemotron_deci olmo3 openai openpangu_v2 phi4_mini_json "
+    "plamo3 poolside_v1 pythonic qwen3_coder sarashina seed_oss solar_open solar_open2 step3 "
+    "step_audio_2 xlam"
 ).split()
 REASONING_PARSERS = (
-    "apertus basic beam cohere_command3 deepseek_r1 deepseek_v3 deepseek_v4 deepseek_v41 "
+    "apertus apriel basic beam cohere_command3 deepseek_r1 deepseek_v3 deepseek_v4 deepseek_v41 "
     "ernie45 gemma4 gigachat35 glm45 granite holo2 hunyuan_a13b hy_v3 inkling internlm "
-    "iquest_q1 k2_horizon kimi kimi_k2 kimi_k3 ling3 minimax_m2 minimax_m2_append_think "
-    "minimax_m3 mistral muse_glimmer olmo3 openai plamo3 poolside_v1 qwen3 seed_oss step3"
+    "iquest_coder_v2 iquest_q1 k2_horizon kimi kimi_k2 kimi_k3 ling3 longcat minimax_m2 "
+    "minimax_m2_append_think minimax_m3 mistral muse_glimmer olmo3 openai openpangu_v2 plamo3 "
+    "poolside_v1 qwen3 seed_oss solar_open solar_open2 step3"
 ).split()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import functools
 import importlib
 import importlib.metadata
@@ -32,16 +33,21 @@ from ..tokenization import read_tokenizer_config, split_name
 from ..tokenization.prompt_cache import BYTES_PER_MB, PromptCache
 from ..tokenization.tokenizer_selection import (
     ALLOW_MODULE_FLAG,
+    MISTRAL_MODULE,
     Backend,
+    TokenizerFiles,
     TokenizerSelection,
+    find_engine_backend,
     select_tokenizer,
 )
 from .chat_model import Blocks, ChatModel, Deployment
 from .flags import FrontendFlags
 from .http_errors import REFUSALS, as_http_errors, build_refusal
+from .media_requests import MediaPreprocessor
 from .metrics import ENDPOINT, FrontendMetrics, LocalParsing
 from .model_builder import ChatModelBuilder, load_builder
-from .parser_selection import read_worker_card
+from .model_files import find_files
+from .parser_selection import read_configured_parsers, read_worker_card
 from .prompt_queue import PromptQueue
 from .response.openai_chunks import AnnotatedChunk
 from .teardown import RunningRequests, Teardown, close_when_idle, find_closing
@@ -56,7 +62,7 @@ Answer = Callable[[JsonObject, Context], AsyncIterator[AnnotatedChunk]]
 UserEngine = Callable[[ChatModel], Answer]
 
 # Our own tokenizers, for models without a tokenizer.json.
-OWN_MODULES = frozenset({"backedge.tokenization.mistral"})
+OWN_MODULES = frozenset({MISTRAL_MODULE})
 
 
 class EngineFactory:
@@ -136,19 +142,28 @@ class EngineFactory:
         card = deployment.card
         worker_card = read_worker_card(read_runtime_config(card))
         engine = None if worker_card is None else worker_card.engine
-        backend, selection = self._select_tokenizer(card, engine)
-        # In a thread, since importing an engine would delay other models' streams.
-        builder_class = await asyncio.to_thread(load_builder, backend)
-        # It renders the chat template if a parser is `auto`.
-        builder = await asyncio.to_thread(
-            builder_class,
-            deployment,
-            self._prompt_queue,
-            selection,
-            worker_card,
-            self.prompt_cache,
-        )
+        names = read_configured_parsers(self._flags, read_runtime_config(card), worker_card).names
+        files = find_files(card.local_dir(), self._flags, names)
+        backend, selection = self._select_tokenizer(card, engine, files)
+
+        async def load(backend: Backend) -> ChatModelBuilder:
+            # In a thread, since importing an engine would delay other models' streams.
+            builder_class = await asyncio.to_thread(load_builder, backend)
+            # It renders the chat template if a parser is `auto`.
+            return await asyncio.to_thread(
+                builder_class,
+                deployment,
+                self._prompt_queue,
+                selection,
+                worker_card,
+                self.prompt_cache,
+            )
+
+        builder = await load(backend)
         blocks = await builder.build()
+        if (own := self._find_media_backend(builder, backend, engine)) is not None:
+            text, build_own = blocks.preprocess, functools.partial(load, own)
+            blocks = blocks._replace(preprocess=MediaPreprocessor(text, build_own))
         model = ChatModel(
             deployment,
             *blocks,
@@ -163,6 +178,20 @@ class EngineFactory:
             self._teardown.watch(answer)
             return answer
         return self._wrap_user_engine(self._user_engine(model))
+
+    def _find_media_backend(
+        self, builder: ChatModelBuilder, backend: Backend, engine: str | None
+    ) -> Backend | None:
+        """Return the back end for requests with media; None if `backend` prepares all requests.
+
+        engine: of the model's workers; None if unknown.
+        """
+        chosen = builder.selection
+        is_default = chosen.backend is None or chosen.module == MISTRAL_MODULE
+        if self._ours.tokenizer.backend is not None or not is_default or not builder.takes_media:
+            return None
+        own = find_engine_backend(engine)
+        return None if own == backend else own
 
     def _build_turns(self, builder: ChatModelBuilder, blocks: Blocks) -> TurnKeeper | None:
         if self._ours.turns is None:
@@ -206,17 +235,21 @@ class EngineFactory:
         return answer
 
     def _select_tokenizer(
-        self, card: ModelCard, engine: str | None
+        self, card: ModelCard, engine: str | None, files: TokenizerFiles
     ) -> tuple[Backend, TokenizerSelection]:
         """Return the back end for a model, and the flags that selected it. Raises `SetupError`.
 
         engine: of the model's workers; None if unknown.
         """
-        if self._ours.tokenizer.backend is not None:
-            return select_tokenizer(self._ours.tokenizer, TokenizerSelection(), engine)
-        advertised = read_tokenizer_config(card.runtime_config())
-        check_allowed(card.name(), advertised, self._allowed_modules)
-        return select_tokenizer(self._ours.tokenizer, advertised, engine)
+        flags = self._ours.tokenizer
+        if flags.backend is None:
+            advertised = read_tokenizer_config(card.runtime_config())
+            check_allowed(card.name(), advertised, self._allowed_modules)
+        else:
+            advertised = TokenizerSelection()
+            with contextlib.suppress(SetupError):  # of an entry that is not followed
+                advertised = read_tokenizer_config(card.runtime_config())
+        return select_tokenizer(flags, advertised, engine, files)
 
 
 def refuse_requests(model: str, reason: str) -> Answer:

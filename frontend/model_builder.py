@@ -39,6 +39,7 @@ from ..parsers.parser_lookup import Kind, reasoning_format, tool_format
 from ..parsers.response_template import PREFIX, reasoning_part
 from ..postprocess.messages import WorkerCard
 from ..templates.auto_parsers import read_added_tokens, read_evidence, resolve_auto
+from ..tokenization.model_files import ModelFolder, takes_media
 from ..tokenization.prompt_cache import PromptCache
 from ..tokenization.tokenizer_selection import Backend, TokenizerSelection
 from .chat_model import Blocks, Deployment, WrapEngine, as_it_is
@@ -193,6 +194,11 @@ class ChatModelBuilder(abc.ABC):
             return self.worker_card.regenerates
         described = find_described(self.configured, self.kind)
         return self.deployment.regenerates and policy.calls is not None and not described
+
+    @functools.cached_property
+    def takes_media(self) -> bool:
+        """Whether the model reads images, videos or audio."""
+        return takes_media(ModelFolder(self.path))
 
     @property
     def kind(self) -> Kind:

@@ -30,7 +30,7 @@ from ..tokenization.model_files import (
     GenerationConfig,
     ModelFolder,
     find_folder,
-    has_mistral_tokenizer,
+    needs_mistral,
 )
 from ..tokenization.prompt_cache import PromptLimit
 from .contracts import (
@@ -88,7 +88,7 @@ def open_text(config: ModelLoadConfig) -> ModelText:
         if not (config.tokenizer_module and config.tokenizer_class):
             raise OptionValueError("tokenizer_module", "must be given with tokenizer_class")
         return _open_python(load(config.tokenizer_module, config.tokenizer_class, folder), config)
-    if has_mistral_tokenizer(folder) and not (folder / "tokenizer.json").is_file():
+    if needs_mistral(folder):
         if config.chat_template is not None:
             raise SetupError("chat_template is not for models whose prompts mistral-common makes.")
         return _open_mistral(folder, config)

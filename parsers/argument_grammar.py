@@ -56,7 +56,7 @@ MAX_LENGTH = 256
 _PYTHON_WORDS = {"boolean": ("True", "False"), "null": ("None",)}
 # Shorter markers are signs that values may have.
 MIN_MARKUP = 4
-_AROUND = (State.TOOL_SECTION, State.PARAMETERS)
+_AROUND = (State.TOOL_SECTION, State.PARAMETERS, State.KEY)
 _DEFINITIONS = ("$defs", "definitions")
 
 

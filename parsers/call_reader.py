@@ -177,9 +177,10 @@ class CallReader:
     def _end_key(self, target: State | Jump, marker: str) -> str:
         """Return the key. White space in front of a tag that begins its value is not part of it.
 
-        Such a tag shows that the key's own end is missing.
+        Such a tag shows that the key's own end is missing, if the format has one.
         """
-        if target not in VALUE_STATES or not marker.startswith("<"):
+        ends_key = not marker.startswith("<") or self._table.call_spelling.ends_key(marker)
+        if target not in VALUE_STATES or ends_key:
             return self.collected
         self._calls.ledger.note(Slip.MARK)
         return self.collected.strip()

@@ -27,6 +27,10 @@ class CallSpelling(NamedTuple):
         """Whether a marker after the parameters is not the beginning of their own end."""
         return bool(self.own_end) and not self.own_end.startswith(marker)
 
+    def ends_key(self, marker: str) -> bool:
+        """Whether a marker is written right after a key."""
+        return "{key}" + marker in self.parameter_start
+
     @property
     def most_breaks(self) -> int:
         """The line breaks in front of a call's end, where the last value has no end."""

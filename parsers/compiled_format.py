@@ -311,11 +311,13 @@ def _may_reason(
 
 
 def _list_unread(reasoning: Format | None, tools: Format | None) -> frozenset[str]:
-    """Return the markers of the tool format's reasoning, unless some reasoning has them."""
+    """Return the markers of the tool format's reasoning alone, unless some reasoning has them."""
     if tools is None or tools is reasoning or tools.has_channels:
         return frozenset()
     read = _list_thought_markers(reasoning) if reasoning is not None else set()
-    return frozenset(_list_thought_markers(tools) - read)
+    return frozenset(
+        _list_thought_markers(tools) - read - tools.states.get(State.CONTENT, {}).keys()
+    )
 
 
 def _list_thought_markers(format_: Format) -> set[str]:

@@ -36,6 +36,8 @@ ALWAYS_SHOWN = (
 )
 # The length of Mistral's own ids. Of a longer id, vLLM and this class keep the end.
 TOOL_CALL_ID_CHARACTERS = 9
+# Template arguments for other models.
+ADDED_BY_DYNAMO = ("thinking", "enable_thinking", "thinking_mode")
 TEXT_PARTS = ("text", "thinking")
 
 
@@ -96,13 +98,19 @@ class MistralTokenizer(BaseTokenizer, TokenizerProtocol):
         *,
         continue_final_message: bool = False,
         reasoning_effort: str | None = None,
+        **template_kwargs: object,
     ) -> list[int]:
         """Return the prompt's token ids.
 
         continue_final_message: the last message is the beginning of the answer.
         reasoning_effort: ignored by tokenizers before version 15.
+        template_kwargs: `ADDED_BY_DYNAMO`, and only beside a reasoning_effort.
         Raises `RequestError` for a part that is not text, and if mistral-common raises.
         """
+        for name in template_kwargs:
+            if reasoning_effort is None or name not in ADDED_BY_DYNAMO:
+                why = "mistral-common has no such argument; set reasoning_effort"
+                raise RequestError.unsupported(f"chat_template_kwargs.{name}", why)
         settings: JsonObject = {}
         if self._mistral.version.supports_model_settings:
             settings["reasoning_effort"] = reasoning_effort

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +17,8 @@ from ..base.json_types import check_nesting
 from .prompt_cache import PromptLimit
 
 T = TypeVar("T")
+# In the names of fields of config.json.
+_MEDIA = re.compile("vision|visual|image|video|audio")
 
 TokenIds = int | list[int]
 # The files that a model's text needs. The engine's own code downloads weights.
@@ -156,9 +159,20 @@ class ModelFolder:
             raise SetupError(f"{path} cannot be used: {error}.") from error
 
 
+def takes_media(folder: ModelFolder) -> bool:
+    """Whether a model's config.json describes the reading of images, videos or audio."""
+    names = folder.read("config.json", dict[str, object])
+    return any(_MEDIA.search(name) is not None for name in names)
+
+
 def has_mistral_tokenizer(folder: Path) -> bool:
     """Whether a folder has the files of mistral-common."""
     return any(any(folder.glob(pattern)) for pattern in ("tekken.json", "tokenizer.model.v*"))
+
+
+def needs_mistral(folder: Path) -> bool:
+    """Whether only mistral-common can read a folder's tokenizer."""
+    return has_mistral_tokenizer(folder) and not (folder / "tokenizer.json").is_file()
 
 
 def find_folder(model: str, revision: str | None = None) -> Path:

@@ -15,7 +15,7 @@ import importlib.util
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Protocol, Self, get_args
+from typing import Literal, NamedTuple, Protocol, Self, get_args
 
 import msgspec
 
@@ -38,8 +38,8 @@ FLAGS: tuple[Flag, ...] = (
         choices=BACKENDS,
         help="The renderer and tokenizer: 'huggingface': the model's tokenizer.json and "
         "chat template; 'vllm', 'sglang': the engine's own renderer and tokenizers; 'python': "
-        "your class. Default: the engine of the model's workers if the frontend has it "
-        "installed, else 'huggingface'.",
+        "your class. Default: what the model's workers name; else 'huggingface' where the model "
+        "has its files, Mistral's own tokenizer where it has that, or the workers' engine.",
     ),
     flag(
         MODULE_FLAG,
@@ -53,11 +53,16 @@ FLAGS: tuple[Flag, ...] = (
 
 
 class TokenizerSelection(msgspec.Struct, frozen=True):
-    """The values of the flags. backend: None if not set. module, class_name: the user's class."""
+    """The values of the flags. backend: None if not set. module, class_name: the user's class.
+
+    mode, config_format: vLLM's flags of these names, as the worker has loaded the model.
+    """
 
     backend: Backend | None = None
     module: str | None = None
     class_name: str | None = None
+    mode: str | None = None
+    config_format: str | None = None
 
     @classmethod
     def vllm(cls) -> Self:
@@ -102,6 +107,23 @@ class TokenizerSelection(msgspec.Struct, frozen=True):
                 )
 
 
+MISTRAL_MODE = "mistral"
+MISTRAL_MODULE = "backedge.tokenization.mistral"
+MISTRAL = TokenizerSelection("python", MISTRAL_MODULE, "MistralTokenizer")
+"""mistral-common, without an engine."""
+
+
+class TokenizerFiles(NamedTuple):
+    """The back ends that a model's files suffice for.
+
+    huggingface: they have all that "huggingface" needs, and the model needs no engine's parsers.
+    mistral: they have a tokenizer of mistral-common alone.
+    """
+
+    huggingface: bool = False
+    mistral: bool = False
+
+
 def parse_tokenizer_flags(arguments: argparse.Namespace) -> TokenizerSelection:
     """Return the values of parsed flags. Raises `SetupError` if they contradict each other."""
     # SGLang has a flag of the same name with other values.
@@ -118,8 +140,14 @@ def is_installed(backend: Backend) -> bool:
     return has_engine(backend) and importlib.util.find_spec(backend) is not None
 
 
-def check_installed(backend: Backend) -> None:
-    """Raise `SetupError` unless this process can use `backend`."""
+def check_installed(backend: Backend, module: str | None = None) -> None:
+    """Raise `SetupError` unless this process can use `backend`. module: of the class."""
+    if module == MISTRAL_MODULE and importlib.util.find_spec("mistral_common") is None:
+        raise SetupError(
+            "the model has Mistral's own tokenizer, which needs the package mistral-common, and it "
+            "is not installed here; pip install mistral-common, or choose another back end with "
+            f"{BACKEND_FLAG} of the frontend."
+        )
     if not is_installed(backend):
         raise SetupError(
             f"{BACKEND_FLAG} {backend}: {backend} is not installed here; install it, or choose "
@@ -128,22 +156,53 @@ def check_installed(backend: Backend) -> None:
 
 
 def select_tokenizer(
-    flags: TokenizerSelection, worker: TokenizerSelection, engine: str | None
+    flags: TokenizerSelection,
+    worker: TokenizerSelection,
+    engine: str | None,
+    files: TokenizerFiles,
 ) -> tuple[Backend, TokenizerSelection]:
     """Return the back end for a model, and the flags that selected it.
 
     flags: the frontend's. worker: advertised by the model's workers.
     engine: of these workers; None for workers without the plugin.
-    Without flags, the engine's back end if it is installed here, else "huggingface".
+    Without flags, the first that `files` suffice for: "huggingface", mistral-common, the engine.
     Raises `SetupError` for a back end that is not installed here.
     """
+    mode = worker.mode or (MISTRAL_MODE if files.mistral else None)
     selected = flags if flags.backend is not None else worker
+    if selected.backend is None and files.mistral:
+        selected = MISTRAL
     if selected.backend is not None:
-        check_installed(selected.backend)
-        return selected.backend, selected
+        check_installed(selected.backend, selected.module)
+        return selected.backend, msgspec.structs.replace(
+            selected, mode=mode, config_format=worker.config_format
+        )
+    own = None if files.huggingface else find_engine_backend(engine)
+    return own or "huggingface", selected
+
+
+def find_engine_backend(engine: str | None) -> Backend | None:
+    """Return the own back end of a model's engine if it is installed here.
+
+    engine: as for `select_tokenizer`.
+    """
     engines = ["vllm", "sglang"] if engine is None else [engine]
-    installed = (name for name in BACKENDS if name in engines and is_installed(name))
-    return next(installed, "huggingface"), selected
+    return next((name for name in BACKENDS if name in engines and is_installed(name)), None)
+
+
+def find_advertised(
+    flags: TokenizerSelection, engine: str, mode: str | None, config_format: str | None
+) -> TokenizerSelection:
+    """Return the tokenizer that a worker advertises on its card.
+
+    flags: the worker's. mode, config_format: as it has loaded the model; None for the usual ones.
+    """
+    if mode is None:
+        return flags
+    if flags.backend is None:
+        own = engine if engine in BACKENDS else None
+        flags = MISTRAL if mode == MISTRAL_MODE else TokenizerSelection(own)
+    return msgspec.structs.replace(flags, mode=mode, config_format=config_format)
 
 
 def create_tokenizer_from_config(
@@ -183,6 +242,8 @@ class _Entry(msgspec.Struct, omit_defaults=True):
     backend: str
     module: str | None = None
     class_name: str | None = None
+    mode: str | None = None
+    config_format: str | None = None
 
 
 def set_tokenizer_config(
@@ -190,14 +251,17 @@ def set_tokenizer_config(
     backend: str,
     python_module: str | None = None,
     python_class: str | None = None,
+    mode: str | None = None,
+    config_format: str | None = None,
 ) -> None:
     """Put a tokenizer on the model card. Call this before registering the model.
 
     backend: one of `BACKENDS`. python_module, python_class: for "python"; a class of that module,
         which frontends import if they were started with `--allow-tokenizer-module`.
+    mode, config_format: vLLM's flags of these names, for frontends with its back end.
     Raises `SetupError` for values that no frontend could use.
     """
-    entry = _Entry(backend, python_module, python_class)
+    entry = _Entry(backend, python_module, python_class, mode, config_format)
     _check(entry, "python_module", "python_class")
     runtime_config.set_engine_specific(KEY, json.dumps(msgspec.to_builtins(entry)))
 
@@ -228,6 +292,6 @@ def _check(
             f"{', '.join(BACKENDS)}. Choose one of them on the worker, or on the frontend with "
             f"{BACKEND_FLAG}."
         )
-    selection = TokenizerSelection(entry.backend, entry.module, entry.class_name)
+    selection = TokenizerSelection(*msgspec.structs.astuple(entry))
     selection.check(module_name, class_name)
     return selection

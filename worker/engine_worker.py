@@ -42,7 +42,11 @@ from ..templates.auto_parsers import resolve_auto
 from ..tokenization import LazyTokenizer, set_tokenizer_config
 from ..tokenization import load as load_tokenizer
 from ..tokenization.detokenizer import DetokenizerFactory, read_vocabulary
-from ..tokenization.tokenizer_selection import ModelRuntimeConfig
+from ..tokenization.tokenizer_selection import (
+    MISTRAL_MODE,
+    ModelRuntimeConfig,
+    find_advertised,
+)
 from .build import build_postprocessors
 from .decoding import (
     DetokenizerKind,
@@ -211,6 +215,7 @@ class Worker(abc.ABC, Generic[HandlerT]):
         self._regenerator: Regenerator | None = None
         self._discovery = DiscoveryEntry()
         self._is_special: Callable[[int], bool]
+        self._is_mistral = False
 
     # The parts that differ between the engines.
 
@@ -233,6 +238,16 @@ class Worker(abc.ABC, Generic[HandlerT]):
     def grammar_waits(self) -> bool:
         """Whether the engine may start a grammar after the reasoning; its card may say more."""
         return True
+
+    @property
+    def tokenizer_mode(self) -> str | None:
+        """The mode in which vLLM's code has loaded the tokenizer; None for the usual ones."""
+        return MISTRAL_MODE if self._is_mistral else None
+
+    @property
+    def config_format(self) -> str | None:
+        """The format of the model's configuration; None for the usual one."""
+        return None
 
     @property
     @abc.abstractmethod
@@ -260,6 +275,8 @@ class Worker(abc.ABC, Generic[HandlerT]):
         model = self.load()
         settings = self.settings  # `load` may have found the parsers' names
         self.parsers = model.parsers
+        # vLLM's class for mistral-common, and ours.
+        self._is_mistral = hasattr(model.tokenizer, "is_tekken")
         own = self._own_tokenizer()
         if own is None:
             tokenizer = model.tokenizer
@@ -392,7 +409,9 @@ class Worker(abc.ABC, Generic[HandlerT]):
                 await self._pool.ready()
         if runtime_config is None:
             return
-        tokenizer = self.settings.tokenizer
+        tokenizer = find_advertised(
+            self.settings.tokenizer, self.engine_name, self.tokenizer_mode, self.config_format
+        )
         if tokenizer.backend is not None:
             set_tokenizer_config(runtime_config, *msgspec.structs.astuple(tokenizer))
         if self._postprocessor is not None:

@@ -16,7 +16,7 @@ from dynamo.frontend.utils import PreprocessError, extract_mm_urls
 from msgspec import UNSET
 from typing_extensions import override
 
-from ...base.errors import RequestError
+from ...base.errors import RequestError, SetupError
 from ...base.json_types import JsonObject
 from ...base.limits import KEPT_TEMPLATES
 from ...base.log import get_logger
@@ -42,6 +42,7 @@ from ...templates.transformers_tokenizers import (
 )
 from ...tokenization.detokenizer import detokenizers
 from ...tokenization.model_files import ModelFolder
+from ...tokenization.tokenizer_selection import BACKEND_FLAG, MISTRAL_MODE
 from .seams import CONTENT_FORMATS
 
 logger = get_logger(__name__)
@@ -57,6 +58,11 @@ class SglangModelBuilder(ChatModelBuilder):
         return await asyncio.to_thread(self._build_in_thread)
 
     def _build_in_thread(self) -> Blocks:
+        if self.selection.mode == MISTRAL_MODE:
+            raise SetupError(
+                f"{BACKEND_FLAG} sglang reads no tokenizer of mistral-common; leave the flag out, "
+                "or choose vllm."
+            )
         parsers = self.usable_parsers()
         tokenizer = self._load_tokenizer()
         folder = ModelFolder(

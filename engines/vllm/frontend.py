@@ -59,6 +59,7 @@ from ...templates.transformers_tokenizers import (
 )
 from ...tokenization.detokenizer import detokenizers
 from ...tokenization.prompt_cache import PromptLimit
+from ...tokenization.tokenizer_selection import MISTRAL_MODE, TokenizerSelection
 from ..dynamo.types import Context, ModelCard
 from .prompt_renderer import RENDERING, PromptRenderer, Rendering
 from .seams import FILES
@@ -89,6 +90,10 @@ class VllmModelBuilder(ChatModelBuilder):
         # vLLM renders and constrains with its own parsers only.
         installed = select_installed("vllm", names)
         flags.tool_call_parser, flags.reasoning_parser = installed.tool_call, installed.reasoning
+        follow_card(flags, self.selection)
+        if self.selection.mode == MISTRAL_MODE and self.call_policy.replaces_all:
+            # Their grammar, which ours replaces, cannot be built with mistral-common 1.13.
+            flags.tool_call_parser = flags.reasoning_parser = None
         bound_templates()
         hf._cached_resolve_chat_template_kwargs = find_variables  # noqa: SLF001 - no hook
         # The factory instantiates these two classes.
@@ -194,6 +199,14 @@ class VllmPreprocessor:
         with self._short_prompts.timing():
             async with self._processor.prepare(request, self._policy, in_place=True) as prepared:
                 return prepared
+
+
+def follow_card(flags: argparse.Namespace, selection: TokenizerSelection) -> None:
+    """Have vLLM load the tokenizer as the workers have, unless `flags` say how."""
+    loaded = {"tokenizer_mode": selection.mode, "config_format": selection.config_format}
+    for name, value in loaded.items():
+        if value is not None and getattr(flags, name, None) in (None, "auto"):
+            setattr(flags, name, value)
 
 
 def check_template_name(given: str) -> None:

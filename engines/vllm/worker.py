@@ -8,6 +8,7 @@ import inspect
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from typing_extensions import override
@@ -21,6 +22,8 @@ from ...parsers.parser_lookup import Kind, reasoning_format
 from ...parsers.response_template import PREFIX
 from ...templates.auto_parsers import name_for_engine
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
+from ...tokenization.model_files import needs_mistral
+from ...tokenization.tokenizer_selection import MISTRAL_MODE
 from ...worker import flags
 from ...worker.decoding import DecodeToken, NativeDetokenizers, OtherTokenizer, choose_tokenizer
 from ...worker.engine_request import EngineRequestHandle
@@ -42,6 +45,8 @@ MODEL_ARGUMENTS = tuple(
     "model hf_config_path config_format revision code_revision trust_remote_code tokenizer "
     "tokenizer_mode tokenizer_revision max_model_len".split()
 )
+# vLLM's flag --tokenizer-mode; a frontend finds these by itself.
+USUAL_MODES = ("auto", "hf", "slow")
 ENGINE = EngineSupport(
     "vllm", "vllm", seams.VERSIONS, seams.SEAMS, "dynamo.vllm.main:setup_metrics_collection"
 )
@@ -147,7 +152,10 @@ def read_tokenizer(path: str, *, trust_remote_code: bool) -> object:
     """Load the tokenizer as vLLM does, for the workers of other engines."""
     from vllm.tokenizers import get_tokenizer
 
-    tokenizer: object = get_tokenizer(path, trust_remote_code=trust_remote_code)
+    mode = MISTRAL_MODE if needs_mistral(Path(path)) else "auto"
+    tokenizer: object = get_tokenizer(
+        path, tokenizer_mode=mode, trust_remote_code=trust_remote_code
+    )
     return tokenizer
 
 
@@ -203,6 +211,18 @@ class VllmWorker(PatchedWorker["Config", "DecodeWorkerHandler"]):
     @override
     def model_path(self) -> str:
         return str(self.config.engine_args.model)
+
+    @property
+    @override
+    def tokenizer_mode(self) -> str | None:
+        mode = str(self.config.engine_args.tokenizer_mode)
+        return super().tokenizer_mode if mode in USUAL_MODES else mode
+
+    @property
+    @override
+    def config_format(self) -> str | None:
+        name = str(self.config.engine_args.config_format)
+        return None if name == "auto" else name
 
     @override
     def post_processes(self) -> bool:

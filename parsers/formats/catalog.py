@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ..format import Format
 from .apertus import APERTUS
+from .apriel import APRIEL
 from .beam import BEAM
 from .cohere import COHERE_COMMAND
 from .deepseek_dsml import DEEPSEEK_V4, DEEPSEEK_V32, DEEPSEEK_V41, GIGACHAT35
@@ -14,7 +15,7 @@ from .dots import DOTS
 from .ernie45 import ERNIE45
 from .gemma import FUNCTIONGEMMA, GEMMA4
 from .gigachat3 import GIGACHAT3
-from .glm45 import GLM45, IQUEST_Q1, LING3, POOLSIDE_V1
+from .glm45 import GLM45, IQUEST_CODER_V2, IQUEST_Q1, LING3, POOLSIDE_V1
 from .granite import GRANITE, GRANITE_20B_FC
 from .hermes import HERMES, NEMOTRON_DECI
 from .hunyuan import HY_V3
@@ -32,12 +33,16 @@ from .minimax import MINIMAX_M2, MINIMAX_M2_APPEND_THINK, MINIMAX_M3
 from .mistral import MISTRAL
 from .muse_glimmer import MUSE_GLIMMER
 from .openai import OPENAI
+from .openpangu import OPENPANGU_V2
 from .phi4 import PHI4_MINI_JSON
 from .plamo3 import PLAMO3
 from .pythonic import LFM2, OLMO3, PYTHONIC
 from .qwen3 import MIMO, QWEN3, QWEN3_CODER
+from .sarashina import SARASHINA
 from .seed_oss import SEED_OSS
+from .solar import SOLAR_OPEN, SOLAR_OPEN2
 from .step3 import STEP3
+from .step_audio import STEP_AUDIO_2
 from .think import BASIC, DEEPSEEK_R1, HOLO2, KIMI
 from .xlam import XLAM
 

@@ -1,6 +1,6 @@
 """GLM 4.5 to 4.7, and models that write calls in the same way.
 
-Ling 3, Spark 2.5, IQuest Q1 and Poolside's.
+Ling 3, Spark 2.5 and 3, HyperCLOVA X SEED Think, IQuest's and Poolside's.
 """
 
 from ..format import Format, Jump, Spelling, State
@@ -20,11 +20,12 @@ GLM45 = Format(
             then={"</tool_call>": Jump.RETURN},
         ),
     },
-    aliases=("glm47", "glm4", "glm", "spark25"),
+    aliases=("glm47", "glm4", "glm", "spark25", "spark3", "hyperclovax_seed_think"),
     strip="",
     breaks_before_calls=1,
     source="zai-org/GLM-4.5 and GLM-4.7 chat templates; vllm 0.31 parser/glm47_moe.py, "
-    "sglang function_call/glm4_moe_detector.py, function_call/spark25_detector.py",
+    "sglang function_call/glm4_moe_detector.py, function_call/spark25_detector.py; after vllm 0.33 "
+    "tool_parsers/spark3_tool_parser.py, tool_parsers/hyperclovax_seed_think_tool_parser.py",
     # Version 4.7 writes no line breaks.
     spelling=Spelling(
         "<tool_call>{name}\n{arguments}</tool_call>",
@@ -66,4 +67,13 @@ IQUEST_Q1 = variant(
     thinking_flags={"thinking": True, "enable_thinking": True},
     source="sglang function_call/iquest_q1_detector.py, "
     "parser/reasoning_parser.py IQuestQ1ReasoningDetector",
+)
+
+IQUEST_CODER_V2 = variant(
+    IQUEST_Q1,
+    "iquest_coder_v2",
+    markers={"iquest_tool_call>": "iquestcoder_tool_call>"},
+    undeclared_type="json",
+    source="after vllm 0.33 tool_parsers/iquest_coder_v2_tool_parser.py, "
+    "reasoning/iquest_coder_v2_reasoning_parser.py",
 )

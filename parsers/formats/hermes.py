@@ -9,7 +9,16 @@ from .fragments import JSON_CALL, call_array, json_calls, variant
 _HERMES = Format(
     "hermes",
     json_calls("<tool_call>", "</tool_call>"),
-    aliases=("granite4", "qwen25", "qwen", "qwen3", "qwen3_json", "trinity"),
+    aliases=(
+        "granite4",
+        "qwen25",
+        "qwen25_coder",
+        "qwen",
+        "qwen3",
+        "qwen3_json",
+        "trinity",
+        "kolibri1",
+    ),
     breaks_before_calls=1,
     source="NousResearch/Hermes-3-Llama-3.1-8B tokenizer_config.json; "
     "vllm 0.31 tool_parsers/hermes_tool_parser.py",

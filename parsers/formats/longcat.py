@@ -1,7 +1,7 @@
-"""LongCat Flash: call objects like Hermes's, or, since release 2601, parameters between tags."""
+"""LongCat Flash: reasoning, and call objects like Hermes's; since 2601, parameters between tags."""
 
 from ..format import Format, Jump, ReuseSuffix, Spelling, State
-from .fragments import JSON_CALL, keyed_values
+from .fragments import JSON_CALL, keyed_values, think
 
 END = "</longcat_tool_call>"
 KEY = "<longcat_arg_key>"
@@ -9,6 +9,7 @@ KEY = "<longcat_arg_key>"
 LONGCAT = Format(
     "longcat",
     {
+        **think("<longcat_think>", "</longcat_think>"),
         State.CONTENT: {"<longcat_tool_call>": State.NAME},
         State.NAME: {
             "{": ReuseSuffix(State.JSON_CALLS),
@@ -28,6 +29,7 @@ LONGCAT = Format(
     strip="",
     breaks_before_calls=1,
     source="sglang function_call/longcat_detector.py; "
-    "vllm 0.31 tool_parsers/longcat_tool_parser.py",
+    "vllm 0.31 tool_parsers/longcat_tool_parser.py, "
+    "after 0.33 reasoning/longcat_reasoning_parser.py",
     spelling=Spelling(f"<longcat_tool_call>\n{JSON_CALL}\n{END}"),
 )

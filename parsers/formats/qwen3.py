@@ -10,8 +10,10 @@ QWEN3 = Format(
     think(extra_end=True),
     aliases=(
         "qwen3-thinking",
+        "berrylm",
         "dots",
         "granite_thinking_parser",
+        "kolibri1",
         "mimo",
         "minimax",
         "nanbeige",
@@ -28,7 +30,7 @@ QWEN3 = Format(
     thinks_by_default=True,
     thinking_flags={"enable_thinking": True},
     source="Qwen/Qwen3-8B chat template; vllm 0.31 parser/qwen3.py; "
-    "sglang parser/reasoning_parser.py",
+    "sglang parser/reasoning_parser.py; after vllm 0.33 parser/kolibri1.py, parser/berrylm.py",
 )
 
 _PARAMETERS = keyed_values(
@@ -64,6 +66,7 @@ QWEN3_CODER = Format(
         "nemotron_nano",
         "nemotron_v3",
         "minicpmv",
+        "berrylm",
     ),
     breaks_before_calls=2,
     source="Qwen/Qwen3-Coder-30B-A3B-Instruct chat template; vllm 0.31 parser/qwen3.py; "

@@ -40,7 +40,6 @@ OPEN = (
 NOT_READ = {
     "CohereForAI-c4ai-command-r-plus-tool_use": "a format of its own: `Action:` and a code block",
     "meetkai-functionary-medium-v3.2": "a format of its own: the name alone on a line",
-    "upstage-Solar-Open-100B": "a format of its own: `<|tool_call:name|>`",
     "tool_chat_template_gemma3_pythonic": "writes no comma between arguments",
     "tool_chat_template_llama3.2_pythonic": "writes strings without quotes",
     "tool_chat_template_toolace": "writes strings without quotes",

@@ -1,13 +1,9 @@
-"""Every tokenizer back end with real workers: all on one model, mistral-common, failing classes."""
+"""Every tokenizer back end with real workers: all on one model, failing classes."""
 
 from __future__ import annotations
 
-import json
-import shutil
-from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import openai
 import pytest
@@ -26,35 +22,8 @@ from tests.e2e.forked import ForkingStack
 from tests.e2e.test_kv_routing import find_busy
 from tests.e2e.test_transcripts import ALL, STREAMED, check
 from tests.support import TRANSCRIPTS, Transcript
-from tools.stack import Process
 
 PREFIX = "the same conversation again and again " * 50
-MISTRAL = (
-    "--tokenizer-backend",
-    "python",
-    MODULE,
-    "backedge.tokenization.mistral",
-    CLASS,
-    "MistralTokenizer",
-)
-# A Mistral of random weights; only its vocabulary's size matters.
-CONFIG = {
-    "architectures": ["MistralForCausalLM"],
-    "model_type": "mistral",
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "head_dim": 32,
-    "vocab_size": 131072,
-    "max_position_embeddings": 2048,
-    "tie_word_embeddings": True,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
-
-
 CONVERSATIONS = (
     "multilingual_text",
     "reasoning_call",
@@ -109,53 +78,6 @@ def test_a_prefix_goes_to_the_same_worker(routed_fleet: RoutedFleet) -> None:
         homes.add(find_busy(before, routed_fleet.prompt_tokens()))
         assert (response.usage.prompt_tokens_details.cached_tokens > 0) is (number > 0)
     assert len(homes) == 1
-
-
-@pytest.fixture(scope="module")
-def tekken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Process]]:
-    """Return frontends with vLLM's and our mistral-common; the model has a tekken.json alone."""
-    folder = tmp_path_factory.mktemp("tekken")
-    model = folder / "model"
-    model.mkdir()
-    import mistral_common  # late, as in test_transcripts.py
-
-    data = Path(mistral_common.__file__).parent / "data"
-    shutil.copy(data / "tekken_240911.json", model / "tekken.json")
-    (model / "config.json").write_text(json.dumps(CONFIG))
-    mode = ("--tokenizer-mode", "mistral")
-    with ForkingStack(folder / "stack") as stack:
-        engine = (
-            "--vllm-processing",
-            "--tool-call-parser",
-            "mistral",
-            "--load-format",
-            "dummy",
-            *mode,
-        )
-        stack.worker(*engine, model=model, name="tekken", wait=False)
-        frontends = [
-            stack.frontend("--tokenizer-backend", "vllm", *mode, wait=False),
-            stack.frontend(*MISTRAL, wait=False),
-        ]
-        for frontend in frontends:
-            stack.wait_for_model(frontend, "tekken")
-        yield frontends
-
-
-@STREAMED
-def test_a_model_with_a_tekken_file_alone_answers(tekken: list[Process], stream: bool) -> None:
-    question = {"messages": [{"role": "user", "content": "Hello 世界"}]}
-    fields: dict[str, Any] = {
-        "max_tokens": 24,
-        "extra_body": {"nvext": {"extra_fields": ["completion_token_ids"]}},
-    }
-    theirs, ours = (
-        Client(frontend.url, "tekken").ask(question, stream=stream, **fields) for frontend in tekken
-    )
-    assert ours.message == theirs.message
-    assert ours.answer.content
-    assert ours.token_ids == theirs.token_ids
-    assert ours.usage.prompt_tokens == theirs.usage.prompt_tokens
 
 
 # module, class, part of the log

@@ -3,11 +3,13 @@
 import argparse
 import asyncio
 import sys
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from backedge.base.errors import RequestError, SetupError
-from backedge.frontend.chat_model import Deployment
+from backedge.frontend import factory
+from backedge.frontend.chat_model import Blocks, Deployment
 from backedge.frontend.factory import (
     EngineFactory,
     as_async_generator,
@@ -15,6 +17,7 @@ from backedge.frontend.factory import (
     refuse_requests,
 )
 from backedge.frontend.flags import FrontendFlags
+from backedge.frontend.model_builder import ChatModelBuilder
 from backedge.frontend.teardown import RunningRequests
 from backedge.postprocess.messages import KEY, WorkerCard, encode
 from backedge.tokenization import tokenizer_selection as backends
@@ -46,7 +49,10 @@ BACKENDS = [
 def test_the_edge_of_a_model(installed, flag, worker_card, engines, backend):
     installed(engines)
     engine = None if worker_card is None else worker_card.engine
-    selected = backends.select_tokenizer(TokenizerSelection(flag), TokenizerSelection(), engine)
+    files = backends.TokenizerFiles()
+    selected = backends.select_tokenizer(
+        TokenizerSelection(flag), TokenizerSelection(), engine, files
+    )
     assert selected[0] == backend
 
 
@@ -61,11 +67,13 @@ def build(entry, *, selection=None, allowed=()):
     ours = FrontendFlags(
         selection or TokenizerSelection(), "auto", [], allowed_modules=tuple(allowed)
     )
-    made = EngineFactory(CONFIG, flags, ours)
+    return asyncio.run(build_answer(EngineFactory(CONFIG, flags, ours), runtime_data, flags))
+
+
+async def build_answer(made, runtime_data, flags):
     engine: Any = None
     card = Card({"runtime_data": runtime_data})
-    deployment = Deployment(Instance(), card, engine, CONFIG, flags)
-    return asyncio.run(made._build_answer(deployment))
+    return await made._build_answer(Deployment(Instance(), card, engine, CONFIG, flags))
 
 
 @pytest.mark.parametrize("module", [TOKENIZER, "os", "subprocess", "tests.frontend.no_such"])
@@ -151,3 +159,53 @@ def test_errors_of_the_users_engine_are_http_errors():
     assert first == {"data": {"n": 0}}
     assert refusal["event"] == "error"
     assert "`n`" in refusal["error"]["public"]["message"]
+
+
+class FakeBuilder(ChatModelBuilder):
+    """Builds a preprocessor that raises its back end's name."""
+
+    backend = ""
+    takes_media = True
+
+    async def build(self):
+        @asynccontextmanager
+        async def prepare(*_):
+            raise RequestError(self.backend, "prepares it")
+            yield
+
+        factories: Any = None  # nothing is post-processed
+        return Blocks(prepare, factories)
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}
+# flag, whether the model reads media, content, back end
+MEDIA = [
+    (None, True, "hi", "huggingface"),
+    (None, True, [IMAGE], "vllm"),
+    (None, False, [IMAGE], "huggingface"),
+    ("huggingface", True, [IMAGE], "huggingface"),
+    ("vllm", True, "hi", "vllm"),
+]
+
+
+@pytest.mark.parametrize(("flag", "takes_media", "content", "backend"), MEDIA)
+def test_only_media_need_the_engines_own_back_end(
+    installed, monkeypatch, flag, takes_media, content, backend
+):
+    installed("vllm sglang")
+
+    def load(name):
+        return type("Fake", (FakeBuilder,), {"backend": name, "takes_media": takes_media})
+
+    monkeypatch.setattr(factory, "load_builder", load)
+    flags = argparse.Namespace(tool_call_parser=None, reasoning_parser=None, chat_template=None)
+
+    async def ask():
+        ours = FrontendFlags(TokenizerSelection(flag), "auto", [])
+        made = EngineFactory(CONFIG, flags, ours)
+        answer = await build_answer(made, {KEY: encode(CAPABILITY)}, flags)
+        request = {"model": "tiny", "messages": [{"role": "user", "content": content}]}
+        return [item async for item in answer(request, Context())]
+
+    (item,) = asyncio.run(ask())
+    assert f"`{backend}` prepares it" in str(item)

@@ -61,6 +61,11 @@ GLM_CALL = "<tool_call>NAME\n" + keyed("arg_key", "arg_value") + "</tool_call>"
 M3 = "]<]minimax[>["
 # By format: what stands before the calls, each call, and what stands behind them.
 TURNS: dict[str, tuple[str, str, str]] = {
+    "apriel": (
+        "{# ServiceNow: [BEGIN FINAL RESPONSE] #}<tool_calls>[",
+        JSON_CALL,
+        "]</tool_calls>",
+    ),
     "apertus": (
         "<|tools_prefix|>[",
         '{"NAME": ARGS}',
@@ -114,6 +119,7 @@ TURNS: dict[str, tuple[str, str, str]] = {
         "",
     ),
     "internlm": ("<|action_start|><|plugin|>", PARAMETERS_CALL, "<|action_end|>"),
+    "iquest_coder_v2": ("", GLM_CALL.replace("tool_call>", "iquestcoder_tool_call>"), ""),
     "iquest_q1": ("", GLM_CALL.replace("tool_call>", "iquest_tool_call>"), ""),
     "jamba": ("<tool_calls>[", JSON_CALL, "]</tool_calls>"),
     "k2_horizon": (
@@ -182,6 +188,7 @@ TURNS: dict[str, tuple[str, str, str]] = {
         ("<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>ARGS<|call|>"),
         "",
     ),
+    "openpangu_v2": ("{# Pangu #}<|tool_call_start|>[", JSON_CALL, "]<|tool_call_end|>"),
     "phi4_mini_json": ("functools[", JSON_CALL, "]"),
     "plamo3": (
         "<|plamo:begin_tool_requests:plamo|>",
@@ -200,6 +207,7 @@ TURNS: dict[str, tuple[str, str, str]] = {
     ),
     "pythonic": ("[", PYTHON_CALL, "]"),
     "qwen3_coder": ("", f"<tool_call>\n{QWEN_CALL}\n</tool_call>", ""),
+    "sarashina": ("<|tool_calls|>[", "{'name': 'NAME', 'arguments': ARGS}", "]"),
     "seed_oss": (
         "",
         "<seed:tool_call>\n<function=NAME>\n"
@@ -207,6 +215,22 @@ TURNS: dict[str, tuple[str, str, str]] = {
         + "</function>\n</seed:tool_call>",
         "",
     ),
+    "solar_open": (
+        "<|tool_calls|>",
+        (
+            "<|tool_call:begin|>{{ c.id }}<|tool_call:name|>NAME<|tool_call:args|>ARGS"
+            "<|tool_call:end|>"
+        ),
+        "<|calls|>",
+    ),
+    "solar_open2": (
+        "",
+        "<|tool_call:start|>NAME\n"
+        + each("<|tool_arg:start|>{{ k }}<|tool_arg:value|>{{ t }}<|tool_arg:end|>\n")
+        + "<|tool_call:end|>",
+        "",
+    ),
+    "step_audio_2": ("", "<tool_call>function\nNAME\nARGS</tool_call>", ""),
     "step3": (
         "<｜tool_calls_begin｜>",
         "<｜tool_call_begin｜>function<｜tool_sep｜>" + invoke("steptml:") + "<｜tool_call_end｜>",

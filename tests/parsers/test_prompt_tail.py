@@ -119,6 +119,18 @@ def build_counting_parsers(decoder: Decoder, *, as_tokens: bool) -> LinearParser
     return LinearParsers(None, reasoning_format("deepseek_v3"), vocabulary)
 
 
+@pytest.mark.parametrize(
+    ("tail", "reasons"), [("<think>\n", True), ("<think>\n\n</think>\n\n", False)]
+)
+def test_a_prompt_outranks_the_switch_that_another_one_outranks(tail: str, reasons: bool) -> None:
+    """Kolibri 1's template asks for `reasoning_effort` before `enable_thinking`."""
+    parsers = linear_parsers(
+        ParserNames("kolibri1", "kolibri1"), Vocabulary(decode=lambda _: f"{TURN}{tail}")
+    )
+    switches = {"enable_thinking": not reasons, "reasoning_effort": "high" if reasons else "none"}
+    assert parsers(ParserRequest(chat_template_kwargs=switches), [0]).in_reasoning is reasons
+
+
 def test_markers_that_are_tokens_are_found_without_decoding() -> None:
     decoder = Decoder()
     parsers = build_counting_parsers(decoder, as_tokens=True)

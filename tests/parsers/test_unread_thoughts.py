@@ -21,6 +21,7 @@ THINKING = [
     if (format_ := tool_format(name)) is not None
     and format_.parses_reasoning
     and not format_.has_channels
+    and name != "solar_open"  # the end of a thought is that of any message
 ]
 
 

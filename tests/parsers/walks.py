@@ -165,7 +165,7 @@ class LiteralReader:
 
     def read_arguments(self) -> tuple[dict[str, Any], int]:
         """Return the arguments and where they end."""
-        arguments = self._read_members(r"([\w.$@/ -]+)[=:]")
+        arguments = self._read_members(r"'?([\w.$@/ -]+?)'?[=:] ?")
         return arguments, self._end
 
     def _take(self, pattern: str) -> re.Match[str] | None:

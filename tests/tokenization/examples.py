@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -11,12 +12,34 @@ from typing import Any
 import mistral_common
 from backedge.tokenization import BaseTokenizer
 from backedge.tokenization.mistral import MistralTokenizer
+from mistral_common.tokens.tokenizers.base import SpecialTokens
 from tokenizers import Tokenizer
 
 from examples.my_tokenizer import MyTokenizer
 from tests.support import TINY_MODEL
 
+SHIPPED_TEKKEN = Path(mistral_common.__file__).parent / "data" / "tekken_240911.json"
 MISTRAL_FILES = sorted((Path(mistral_common.__file__).parent / "data").glob("*[0-9n]"))
+
+
+def write_tekken(folder: Path, version: str) -> Path:
+    """Write a tekken.json of `version` into a folder, which is made, and return the folder.
+
+    mistral-common ships files of version 3. Those of later ones differ in the special tokens, and
+    in what a request may set.
+    """
+    content = json.loads(SHIPPED_TEKKEN.read_text(encoding="utf-8"))
+    content["config"]["version"] = version
+    content["special_tokens"] = [
+        {"rank": rank, "token_str": token.value, "is_control": True}
+        for rank, token in enumerate(SpecialTokens)
+    ]
+    if version == "v15":
+        efforts = {"type": "enum", "accepts_none": True, "values": ["none", "high"]}
+        content["model_settings_builder"] = {"reasoning_effort": {**efforts, "default": "none"}}
+    folder.mkdir(exist_ok=True)
+    (folder / "tekken.json").write_text(json.dumps(content), encoding="utf-8")
+    return folder
 
 
 class WordTokenizer(BaseTokenizer):

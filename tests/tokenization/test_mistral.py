@@ -24,7 +24,7 @@ from vllm.tokenizers import get_tokenizer
 from vllm.tokenizers.mistral import truncate_tool_call_ids
 
 from tests.support import params
-from tests.tokenization.examples import MISTRAL_FILES, mistral
+from tests.tokenization.examples import MISTRAL_FILES, mistral, write_tekken
 
 FILES = {file.name: file for file in MISTRAL_FILES}
 TEKKEN = [name for name in FILES if name.startswith("tekken")]
@@ -165,6 +165,17 @@ def test_a_prompt_has_the_engines_ids(name, conversation, engine):
     assert mistral(FILES[name]).tokenize(messages, "model", tools) == expected
 
 
+@pytest.mark.parametrize("version", ["v7", "v11", "v13", "v15"])
+def test_prompts_of_later_versions_have_the_engines_ids(version, tmp_path):
+    folder = write_tekken(tmp_path / version, version)
+    theirs = get_tokenizer(folder, tokenizer_mode="mistral")
+    ours = MistralTokenizer(str(folder))
+    effort: dict[str, Any] = {"reasoning_effort": "high"} if version == "v15" else {}
+    for messages, tools in CONVERSATIONS.values():
+        expected = theirs.apply_chat_template(messages, tools=tools, **effort)
+        assert ours.tokenize(messages, "model", tools, **effort) == expected
+
+
 @NAMES
 def test_an_answer_is_continued_like_the_engines(name, engine):
     messages = [USER, {"role": "assistant", "content": "In Zürich"}]
@@ -299,6 +310,10 @@ def test_template_arguments_that_it_does_not_take_are_the_requests_fault():
     with pytest.raises(RequestError, match=r"`chat_template_kwargs.thinking` is not supported"):
         tokenizer.prompt_token_ids([USER], thinking=True)
     assert tokenizer.prompt_token_ids([USER], reasoning_effort="high") == mistral(
+        FILES[TEKKEN[0]]
+    ).tokenize([USER])
+    added: dict[str, Any] = {"thinking": True, "enable_thinking": True, "thinking_mode": "enabled"}
+    assert tokenizer.prompt_token_ids([USER], reasoning_effort="high", **added) == mistral(
         FILES[TEKKEN[0]]
     ).tokenize([USER])
 

@@ -15,7 +15,11 @@ from backedge.base.errors import SetupError
 from backedge.frontend.prompt_queue import PromptQueue
 from backedge.postprocess.messages import KEY, PostprocessParams, read
 from backedge.templates import rendering
-from backedge.tokenization.tokenizer_selection import TokenizerSelection, select_tokenizer
+from backedge.tokenization.tokenizer_selection import (
+    TokenizerFiles,
+    TokenizerSelection,
+    select_tokenizer,
+)
 from dynamo.llm.exceptions import InvalidArgument
 from sglang.srt.function_call.utils import normalize_json_schema_types
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer as sglang_tokenizer
@@ -331,5 +335,6 @@ def test_the_docs_show_it(models, loop):
 
 def test_an_edge_is_chosen_for_each_model():
     assert [
-        select_tokenizer(choice, TokenizerSelection(), None)[0] for choice in CHOICES.values()
+        select_tokenizer(choice, TokenizerSelection(), None, TokenizerFiles())[0]
+        for choice in CHOICES.values()
     ] == list(CHOICES)

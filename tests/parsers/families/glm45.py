@@ -1,4 +1,4 @@
-"""GLM 4.5 to 4.7, Ling 3, Spark 2.5, IQuest Q1 and Poolside.
+"""GLM 4.5 to 4.7, Ling 3, Spark 2.5, IQuest's models and Poolside.
 
 `<tool_call>f<arg_key>p</arg_key><arg_value>value</arg_value></tool_call>`
 """
@@ -166,6 +166,30 @@ IQUEST_Q1 = Family(
     ),
 )  # fmt: skip
 
+
+def write_coder(content: str, calls: Sequence[Invocation]) -> str:
+    """Write as vLLM's parser of IQuest Coder V2 reads."""
+    return write(content, calls, "\n", "iquestcoder_tool_call")
+
+
+IQUEST_CODER_V2 = Family(
+    "iquest_coder_v2",
+    write_coder,
+    markers=tuple(marker.replace("tool_call", "iquestcoder_tool_call") for marker in GLM45.markers),
+    reasoning_parser="iquest_coder_v2",
+    tags=Tags(),
+    prompt="<|im_start|>assistant\n<think></think>",
+    cases=(
+        Case("no lines", write("I do.", PAIR, tag="iquestcoder_tool_call"),
+             Outcome(None, "I do.", PAIR_CALLS)),
+        Case("undeclared parameters are JSON if they can be",
+             write_coder("", [("free", {"x": "3", "y": "z"})]),
+             Outcome(calls=(Call("free", {"x": 3, "y": "z"}),)), tools=FREE),
+        Case("IQuest Q1's marker", "Use <iquest_tool_call> to call.",
+             Outcome(None, "Use <iquest_tool_call> to call.")),
+    ),
+)  # fmt: skip
+
 LING3 = Family(
     "ling3",
     write,
@@ -182,4 +206,4 @@ LING3 = Family(
     ),
 )  # fmt: skip
 
-FAMILIES = (GLM45, LING3, POOLSIDE_V1, IQUEST_Q1)
+FAMILIES = (GLM45, LING3, POOLSIDE_V1, IQUEST_Q1, IQUEST_CODER_V2)

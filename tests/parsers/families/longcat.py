@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from benchmarks.samples.sample import Call, Outcome
-from tests.parsers.families.family import Case, Family, Invocation
+from tests.parsers.families.family import Case, Family, Invocation, Tags
 from tests.parsers.families.json_objects import (
     ENDS_EARLY,
     HI,
@@ -39,7 +39,10 @@ LINES = re.sub(r"add(?=<)|</longcat_arg_(?:key|value)>", r"\g<0>\n", TAGGED)
 FAMILY = Family(
     "longcat",
     write,
-    markers=("<longcat_tool_call>", "</longcat_tool_call>"),
+    markers=("<longcat_tool_call>", "</longcat_tool_call>", "<longcat_think>", "</longcat_think>"),
+    reasoning_parser="longcat",
+    tags=Tags("<longcat_think>", "</longcat_think>", prompt_open="<longcat_think>\n",
+              prompt_closed=None),
     vllm="longcat",
     cases=(
         *json_cases(enclose, end="</long"
