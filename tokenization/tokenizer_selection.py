@@ -23,7 +23,7 @@ from ..base.engines import has_engine, load_engine_module
 from ..base.errors import SetupError
 from ..base.flags import Flag, flag
 from ..base.json_types import JsonObject
-from .custom_tokenizer import load
+from .custom_tokenizer import Source, find_class, load
 from .model_files import load_tokenizer_json
 
 Backend = Literal["huggingface", "vllm", "sglang", "python"]
@@ -84,6 +84,11 @@ class TokenizerSelection(msgspec.Struct, frozen=True):
         """The selection for log lines, or "default"."""
         named = f" {self.module}:{self.class_name}" if self.module else ""
         return f"{self.backend}{named}" if self.backend else "default"
+
+    def check_class(self, model: str = "") -> None:
+        """Raise `TokenizerLoadError` for a class of the user's that cannot be imported."""
+        if self.module and self.class_name:
+            find_class(Source(self.module, self.class_name, model))
 
     def check(self, module_name: str = MODULE_FLAG, class_name: str = CLASS_FLAG) -> None:
         """Raise `SetupError` unless a class is named if, and only if, the back end is "python".
