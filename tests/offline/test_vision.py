@@ -151,8 +151,10 @@ def test_texts_that_do_not_fit_the_image_fail_alone(engine):
         *[("image", "the prompt has no place for an image; add '<|image_pad|>'.")] * 2,
         (
             "image",
-            "the prompt has 2 places for images, '<|image_pad|>', and the row 1; a text may have "
-            "that token only where an image belongs.",
+            (
+                "the prompt has 2 places for images, '<|image_pad|>', and the row 1; a text may "
+                "have that token only where an image belongs."
+            ),
         ),
         None,
     ]
