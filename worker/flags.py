@@ -328,7 +328,7 @@ def add_flags(parser: argparse.ArgumentParser, engine: Engine) -> None:
     """
     check_variables(list_names())
     # Some engines print pages of usage before the sentence.
-    vars(parser)["error"] = functools.partial(end_briefly, parser)
+    setattr(parser, "error", functools.partial(end_briefly, parser))  # noqa: B010 - for mypy
     known = parser._option_string_actions  # noqa: SLF001 - argparse has no public access
     if enabling_flags(engine)[0] in known:
         return  # the plugin has added them

@@ -35,7 +35,8 @@ def check_installation() -> Iterator[Finding]:
             "note",
             "Dynamo",
             "ai-dynamo is not installed: workers and frontends cannot start here",
-            "pip install ai-dynamo",
+            "pip install ai-dynamo; if that fails at aisimulate, which nothing here needs: "
+            "pip install --no-deps ai-dynamo ai-dynamo-runtime",
         )
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
