@@ -118,7 +118,7 @@ SEARCHED = [
     ("SIGTERM", "deploy/"),
     ("grace", "deploy/"),
     ("helm", "deploy/"),
-    ("traces", "recording/"),
+    ("traces", "metrics/"),
 ]
 RESULTS = "[...document.querySelectorAll('.md-search-result__link')].map(each => each.href)"
 
