@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import click
-from prometheus_client.parser import text_string_to_metric_families
 
 from ..base.errors import SetupError, shorten
 from ..base.limits import ANSWER_TIMEOUT_S
@@ -24,6 +24,9 @@ MAX_SHOWN = 60
 # The first is a worker's name, the second a frontend's.
 STREAMS = ("backedge_requests_in_flight", "dynamo_frontend_inflight_requests")
 TOKENS = ("backedge_engine_tokens_total", "dynamo_frontend_output_tokens_total")
+# A line of Prometheus's text, and the labels that are told apart.
+SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
+LABEL = re.compile(r'\b(?:stage|outcome|state)="([^"]*)"')
 WAIT = "backedge_chunk_wait_seconds"
 STAGE = "backedge_stage"
 CALLS, POOL = "backedge_tool_calls_total", "backedge_pool_processes"
@@ -49,28 +52,26 @@ class Reading(NamedTuple):
 def read(url: str) -> Reading:
     """Return what a process counts. Raises `SetupError`."""
     text = fetch_good(f"{url.rstrip('/')}/metrics").decode(errors="replace")
-    totals: Counter[str] = Counter()
-    parts: Counter[tuple[str, str]] = Counter()
+    totals: defaultdict[str, float] = defaultdict(float)
+    parts: defaultdict[tuple[str, str], float] = defaultdict(float)
     try:
-        for sample in itertools.chain.from_iterable(
-            family.samples for family in text_string_to_metric_families(text)
-        ):
-            totals[sample.name] += sample.value
-            for name in ("stage", "outcome", "state"):
-                if name in sample.labels:
-                    parts[sample.name, sample.labels[name]] += sample.value
+        for name, labels, value in SAMPLE.findall(text):
+            totals[name] += float(value)
+            for label in LABEL.findall(labels):
+                parts[name, label] += float(value)
     except ValueError as error:
         raise SetupError(f"{url}/metrics cannot be read: {shorten(str(error))}") from error
+    if not totals:
+        raise SetupError(f"{url}/metrics has no metrics.")
     return Reading(time.monotonic(), totals, parts)
 
 
 def describe(url: str, before: Reading, now: Reading) -> tuple[str, ...]:
     """Return a process's row: rates since `before`, all else as it is."""
-    rose = Counter(now.totals)
-    rose.subtract(before.totals)
+    rose = {name: value - before.totals.get(name, 0) for name, value in now.totals.items()}
     streams = next((f"{now.totals[name]:.0f}" for name in STREAMS if name in now.totals), UNKNOWN)
     tokens = next((rose[name] for name in TOKENS if name in now.totals), 0)
-    waits = rose[f"{WAIT}_count"]
+    waits = rose.get(f"{WAIT}_count", 0)
     return (
         url.partition("://")[2],
         streams,
