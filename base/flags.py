@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
+import io
+import logging
 import os
 import re
-from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import NoReturn, TypeVar
 
 from typing_extensions import override
 
 from .errors import SetupError
 from .json_types import JsonObject
 
+A = TypeVar("A")
+T = TypeVar("T")
 Flag = tuple[tuple[str, ...], JsonObject]
 """The names of a flag, and the keyword arguments of `add_argument`."""
 
@@ -35,7 +40,7 @@ def add_to(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
 
 
 class FlagParser(argparse.ArgumentParser):
-    """A parser of exact names, whose errors suggest the nearest flag or value."""
+    """A parser of exact names, whose errors are as those of `end_briefly`."""
 
     def __init__(
         self,
@@ -49,16 +54,46 @@ class FlagParser(argparse.ArgumentParser):
 
     @override
     def error(self, message: str) -> NoReturn:
-        super().error(advise(message, find_flags(self.format_help())))
+        end_briefly(self, message)
+
+
+def end_briefly(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    """End the process with what argparse says and the nearest flag or value, without the usage."""
+    known = find_flags(argparse.ArgumentParser.format_help(parser))
+    parser.exit(2, f"{parser.prog}: error: {advise(message, known)}\n")
 
 
 def find_flags(help_: str) -> set[str]:
-    """Return the names of the flags in a parser's help."""
-    return set(re.findall(r"(?<!\S)--[a-zA-Z][\w.-]*", help_))
+    """Return the names of the flags in a parser's help or usage."""
+    return set(re.findall(r"(?<![\w-])--[a-zA-Z][\w.-]*", help_))
+
+
+def run_parser(parse: Callable[[A], T], arguments: A, known: Iterable[str] = ()) -> T:
+    """Call a process's own parser. Raises `SetupError` where it would exit with an error.
+
+    known: flags of which the error suggests the nearest, besides those in the usage.
+    """
+    said = io.StringIO()
+    logged = logging.StreamHandler(said)
+    logged.setLevel(logging.ERROR)
+    logging.getLogger().addHandler(logged)
+    try:
+        with contextlib.redirect_stderr(said):
+            return parse(arguments)
+    except SystemExit as error:
+        if not error.code:
+            raise  # after the help
+        usage, _, text = said.getvalue().rpartition("error: ")
+        problem = advise(text.strip() or str(error), {*known, *find_flags(usage)})
+        raise SetupError(f"the command line: {problem}") from error
+    finally:
+        logging.getLogger().removeHandler(logged)
 
 
 def advise(problem: str, known: Iterable[str]) -> str:
     """Return what argparse says, with the nearest flag of `known`, or the nearest listed value."""
+    if "did you mean" in problem:
+        return problem
     unknown = [word.partition("=")[0] for word in problem.split() if word.startswith("--")]
     if (value := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", problem)) is not None:
         unknown, known = [value[1]], re.findall(r"[^', ]+", value[2])

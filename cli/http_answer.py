@@ -70,7 +70,8 @@ def fetch(url: str, body: bytes | None = None) -> Answer:
         told = f"{url} has not answered completely within {patience.seconds:g} s"
         raise SetupError(f"{told}, with all that was asked before.") from error
     except (OSError, ValueError, HTTPException) as error:
-        raise SetupError(f"{url} does not answer ({shorten(str(error))}).") from error
+        reason = shorten(str(getattr(error, "reason", error)))  # of what urllib wraps
+        raise SetupError(f"{url} does not answer ({reason}).") from error
     finally:
         patience.left_s -= time.monotonic() - began
     if len(answer.body) > MAX_ANSWER_BYTES:

@@ -37,6 +37,7 @@ COMMANDS = {
     "parse": ("cli.parse:command", "show the events that a parser gives for a text"),
     "parsers": ("cli.parse:parsers", "list the names that the parser flags accept"),
     "replay": ("cli.replay.command:command", "post-process recorded requests again and compare"),
+    "top": ("cli.top:command", "watch workers and frontends, from their metrics"),
 }
 PACKAGE = __package__.rpartition(".")[0]
 SHELLS = ("bash", "zsh", "fish")

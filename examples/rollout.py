@@ -9,6 +9,7 @@ The token ids are those that the engine read and generated. The mask is true for
 from __future__ import annotations
 
 import argparse
+import sys
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -59,7 +60,12 @@ def main() -> None:
     parser.add_argument("--model", default="tiny")
     options = parser.parse_args()
     client = openai.OpenAI(base_url=options.url, api_key="none")
-    token_ids, mask = collect_rollout(client, options.model, [QUESTION], [TOOL], lambda _: "rain")
+    try:
+        token_ids, mask = collect_rollout(
+            client, options.model, [QUESTION], [TOOL], lambda _: "rain"
+        )
+    except openai.OpenAIError as error:
+        sys.exit(f"rollout: --url {options.url}, --model {options.model}: {error}")
     print(f"{len(token_ids)} tokens, {sum(mask)} of them generated")
 
 

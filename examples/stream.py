@@ -102,7 +102,7 @@ def main() -> None:
         for question in QUESTIONS:
             stream(client, options.model, question)
     except openai.OpenAIError as error:
-        sys.exit(f"stream: --url {options.url}, --model {options.model}: {error}")
+        sys.exit(f"\nstream: --url {options.url}, --model {options.model}: {error}")
 
 
 if __name__ == "__main__":

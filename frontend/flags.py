@@ -27,6 +27,11 @@ PROMPT_CACHE_FLAG = "--prompt-cache-mb"
 HELP_FLAGS = {"-h", "--help"}
 PlainMalformedCalls = Literal["open", "regenerate"]
 """What becomes of plain workers' malformed calls; other workers have a flag of their own."""
+# Not ours, but users of ours misspell them.
+PARSER_FLAGS = (
+    *("--tool-call-parser", "--reasoning-parser"),
+    *("--dyn-tool-call-parser", "--dyn-reasoning-parser"),
+)
 
 
 PARSERS = flag(
@@ -128,7 +133,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
     parsed, rest = parser.parse_known_args(arguments)
     tokenizer = _select_tokenizer(parsed)
     with exiting(prefix=""):
-        check_misspelt(rest, known)
+        check_misspelt(rest, [*known, *PARSER_FLAGS])
         turns = turn_flags.read_turn_settings(parsed)
     backend = tokenizer.backend
     parsers: Kind | None = None

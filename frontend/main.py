@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import functools
 import os
-import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +15,10 @@ from ..base import gc_freeze
 from ..base.engines import load_engine_module
 from ..base.errors import SetupError, exiting
 from ..base.etcd import check_etcd
-from ..base.flags import MAX_PORT
+from ..base.flags import MAX_PORT, run_parser
 from ..base.limits import BODY_MB
 from ..base.log import get_logger
+from ..base.ports import check_port
 from ..base.seams import check_seams, read_version
 from ..engines.dynamo import seams
 from ..engines.dynamo.types import FrontendConfig, Runtime
@@ -95,12 +95,12 @@ def with_checks(
 
     @functools.wraps(parse_args)
     def parse_and_check() -> Parsed:
-        config, *parsed = found = parse_args()
-        for flags in filter(None, parsed):
-            with exiting(prefix=""):
-                check_start(config, flags, frontend_flags)
-        check_port(config)
         with exiting(prefix=""):
+            config, *parsed = found = run_parser(lambda _: parse_args(), None)
+            for flags in filter(None, parsed):
+                check_start(config, flags, frontend_flags)
+            if not config.interactive:
+                check_port("--http-port", config.http_host, config.http_port)
             check_etcd(config.discovery_backend)
         return found
 
@@ -169,23 +169,9 @@ def check_start(
     if frontend_flags.parsers is not None:
         flags.postprocess_parsers = frontend_flags.parsers
     check_model_flags(flags, frontend_flags.tokenizer.backend)
+    frontend_flags.tokenizer.check_class()
     if (name := frontend_flags.user_engine) is not None:
         find_user_engine(name)
-
-
-def check_port(config: FrontendConfig) -> None:
-    """Raise SystemExit unless Dynamo can listen there: it would end with a traceback."""
-    if config.interactive:
-        return
-    host, port = config.http_host, config.http_port
-    try:
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Dynamo's
-            listener.bind((host, port))
-    except OSError as error:
-        raise SystemExit(
-            f"--http-port {port} on --http-host {host}: {error.strerror or error}; choose another."
-        ) from error
 
 
 def _check_native(names: ParserNames, backend: Backend | None) -> None:

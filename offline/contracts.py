@@ -70,7 +70,7 @@ class PluginError(SetupError):
     """A plugin does not suit the back end or the requests, or breaks its interface."""
 
 
-class EngineDiedError(BackedgeError):
+class EngineDiedError(BackedgeError, RuntimeError):
     """A process of the engine has ended, or its device has failed. Finished rows are kept."""
 
     def __init__(self, engine: str) -> None:

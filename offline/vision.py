@@ -258,15 +258,26 @@ class VisionPrompts:
                 text=[text], images=images, return_tensors="pt", **self.arguments
             )
         except Exception as error:
-            what = "the image" if len(images) == 1 else f"the {len(images)} images"
-            raise RowFailure(
-                "image", f"the model's processor rejects {what} ({describe_error(error)})."
-            ) from error
+            raise self._describe_rejection(text, len(images), error) from error
         [token_ids] = inputs.pop("input_ids").tolist()
         self._check_places(token_ids)
         inputs.pop("attention_mask", None)
         pixels = sum(image.width * image.height for image in images)
         return Prompt(token_ids, text, images, dict(inputs), pixels)
+
+    def _describe_rejection(self, text: str, images: int, error: Exception) -> RowFailure:
+        place = getattr(self.processor, "image_token", None)
+        places = text.count(place) if place else images
+        if places != images:
+            return RowFailure(
+                "image",
+                f"the prompt has {places} places for images, {place!r}, and the row {images}; a "
+                "text may have that token only where an image belongs.",
+            )
+        what = "the image" if images == 1 else f"the {images} images"
+        return RowFailure(
+            "image", f"the model's processor rejects {what} ({describe_error(error)})."
+        )
 
     def _check_places(self, token_ids: Sequence[int]) -> None:
         """Raise `RowFailure` for a prompt without a place for an image, or with one for a video."""

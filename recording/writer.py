@@ -22,7 +22,7 @@ import msgspec
 
 from ..base.limits import MAX_FILE_BYTES, MAX_WAITING_RECORDINGS
 from ..base.log import get_logger
-from .flags import RecordSettings
+from .flags import RECORD_FLAG, RecordSettings
 from .recording import Recording, Source
 
 logger = get_logger(__name__)
@@ -55,6 +55,7 @@ class RecordingWriter:
     """Writes recordings; one object per process.
 
     counts: for metrics; includes recordings that were dropped earlier.
+    Logs a warning if nothing can be written there now.
     """
 
     def __init__(self, settings: RecordSettings, source: Source) -> None:
@@ -67,6 +68,8 @@ class RecordingWriter:
         self._thread: threading.Thread | None = None
         self._encode = msgspec.json.Encoder().encode
         self._warned: set[Result] = set()
+        if not can_write(Path(self._path)):
+            logger.warning("%s %s: this process cannot write there", RECORD_FLAG, self._path)
 
     def submit(self, build: Callable[[], Recording]) -> bool:
         """Have the thread write the recording that `build` returns; `build` runs in the thread.
@@ -135,6 +138,12 @@ class RecordingWriter:
             return
         self.counts.results["written"] += 1
         self.counts.written_bytes += len(line)
+
+
+def can_write(folder: Path) -> bool:
+    """Whether a folder, or the first of its parents that exists, can be written; makes nothing."""
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
 class RecordingFolder:

@@ -43,6 +43,7 @@ WITHOUT_A_NAME = {
     "engines/sglang/worker.py:native_detokenizers.start",
     "engines/transformers/offline.py:list_arguments",
     "engines/trtllm/worker.py:enable_once.validate_and_enable",
+    "worker/flags.py:add_flags",
 }
 
 

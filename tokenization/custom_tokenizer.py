@@ -279,10 +279,10 @@ class LazyTokenizer(CheckedTokenizer):
 
 
 def create(source: Source) -> object:
-    """Call the class or function with the model's path. Raises `TokenizerLoadError`."""
-    make = find_class(source)
+    """Call the class or function with the model's path, if any. Raises `TokenizerLoadError`."""
+    make: Callable[..., object] = find_class(source)
     try:
-        tokenizer = make(source.model_path)
+        tokenizer = make(source.model_path) if source.model_path else make()
     except (Exception, SystemExit) as error:
         raise source.load_error("constructed", describe_error(error)) from error
     return tokenizer

@@ -32,9 +32,9 @@ class TokenizerLoadError(TokenizerError):
 
     def __init__(self, name: str, model_path: str, stage: Stage, reason: str) -> None:
         self.name, self.model_path, self.stage, self.reason = name, model_path, stage, reason
+        model = f" for model {model_path}" if model_path else ""
         super().__init__(
-            f"tokenizer {name} for model {model_path} could not be {stage}: "
-            f"{reason.rstrip('.')}. {REMEDIES[stage]}"
+            f"tokenizer {name}{model} could not be {stage}: {reason.rstrip('.')}. {REMEDIES[stage]}"
         )
 
 

@@ -185,6 +185,8 @@ def find_folder(model: str, revision: str | None = None) -> Path:
         return path
     if path.is_file():
         return path.parent  # of a weights file; its folder may have the others
+    if model.startswith((".", "/", "~")) or model.count("/") > 1:
+        raise SetupError(f"{model!r}: no such folder; name a folder, or a model on the hub.")
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
@@ -217,6 +219,8 @@ def read_vocabulary_size(folder: str | Path) -> int | None:
 def load_tokenizer_json(folder: str | Path) -> Tokenizer:
     """Return the tokenizer of a folder's tokenizer.json. Raises `SetupError` if it is missing."""
     path = Path(folder) / "tokenizer.json"
+    if not path.parent.is_dir():
+        raise SetupError(f"'{folder}': no such folder; name a folder with a model's files.")
     if not path.is_file():
         raise SetupError(
             f"{folder} has no tokenizer.json, which --tokenizer-backend huggingface reads; "

@@ -10,10 +10,10 @@ Your own worker sets the tokenizer on Dynamo's model card before it registers th
 from __future__ import annotations
 
 import argparse
-import functools
 import importlib.util
 import json
 from collections.abc import Mapping
+from operator import methodcaller
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self, get_args
 
@@ -22,8 +22,8 @@ import msgspec
 from ..base.engines import has_engine, load_engine_module
 from ..base.errors import SetupError
 from ..base.flags import Flag, flag
-from ..base.json_types import JsonObject
-from .custom_tokenizer import load
+from ..base.json_types import JsonObject, check_nesting
+from .custom_tokenizer import Source, find_class, load
 from .model_files import load_tokenizer_json
 
 Backend = Literal["huggingface", "vllm", "sglang", "python"]
@@ -85,10 +85,25 @@ class TokenizerSelection(msgspec.Struct, frozen=True):
         return self.backend
 
     @property
+    def tokenizer_python_module(self) -> str | None:
+        """The module of the user's class."""
+        return self.module
+
+    @property
+    def tokenizer_python_class(self) -> str | None:
+        """The user's class."""
+        return self.class_name
+
+    @property
     def label(self) -> str:
         """The selection for log lines, or "default"."""
         named = f" {self.module}:{self.class_name}" if self.module else ""
         return f"{self.backend}{named}" if self.backend else "default"
+
+    def check_class(self, model: str = "") -> None:
+        """Raise `TokenizerLoadError` for a class of the user's that cannot be imported."""
+        if self.module and self.class_name:
+            find_class(Source(self.module, self.class_name, model))
 
     def check(self, module_name: str = MODULE_FLAG, class_name: str = CLASS_FLAG) -> None:
         """Raise `SetupError` unless a class is named if, and only if, the back end is "python".
@@ -224,8 +239,33 @@ def create_tokenizer_from_config(
     return tokenizer
 
 
-create_vllm_tokenizer = functools.partial(create_tokenizer_from_config, TokenizerSelection.vllm())
-VllmTokenizer = create_vllm_tokenizer
+class VllmTokenizer:
+    """vLLM's tokenizer of a model, which also tokenizes conversations. Raises as above."""
+
+    def __init__(self, model_path: str | Path, *, trust_remote_code: bool = False) -> None:
+        self._tokenizer = create_tokenizer_from_config(
+            TokenizerSelection.vllm(), model_path, trust_remote_code=trust_remote_code
+        )
+
+    def tokenize(
+        self,
+        messages: list[JsonObject],
+        model: str | None = None,
+        tools: list[JsonObject] | None = None,
+    ) -> list[int]:
+        """Return the prompt's token ids, by the model's chat template. model: not needed."""
+        # Mistral's tokenizers take it, too; transformers would return a mapping without it.
+        options = {"tokenize": True, "add_generation_prompt": True, "return_dict": False}
+        apply = methodcaller("apply_chat_template", messages, tools=tools, **options)
+        return [*apply(self._tokenizer)]
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("_"):
+            raise AttributeError(name)  # of an object that is being unpickled
+        return getattr(self._tokenizer, name)
+
+
+create_vllm_tokenizer = VllmTokenizer
 
 KEY = "backedge_tokenizer"
 """The name of the entry in the card's `runtime_data`."""
@@ -266,19 +306,24 @@ def set_tokenizer_config(
     runtime_config.set_engine_specific(KEY, json.dumps(msgspec.to_builtins(entry)))
 
 
-def read_tokenizer_config(runtime_config: JsonObject) -> TokenizerSelection:
+def read_tokenizer_config(runtime_config: object) -> TokenizerSelection:
     """Return the tokenizer on a model card; its back end is None if the card has none.
 
-    runtime_config: the card's, as returned by `ModelDeploymentCard.runtime_config()`.
+    runtime_config: a worker's `ModelRuntimeConfig`, or what a card's `runtime_config()` returns.
     Raises `SetupError` for an entry that this version does not support.
     """
-    runtime_data = runtime_config.get("runtime_data")
+    if isinstance(runtime_config, Mapping):
+        runtime_data = runtime_config.get("runtime_data")
+    else:
+        runtime_data = getattr(runtime_config, "runtime_data", None)
     written = runtime_data.get(KEY) if isinstance(runtime_data, Mapping) else None
     if written is None:
         return TokenizerSelection()
     try:
+        if isinstance(written, str):  # on a worker
+            written = msgspec.json.decode(check_nesting(written))
         entry = msgspec.convert(written, _Entry)
-    except msgspec.ValidationError as error:
+    except msgspec.MsgspecError as error:
         raise SetupError(f"the card's entry {KEY} is not a tokenizer: {error}.") from error
     return _check(entry)
 

@@ -25,6 +25,7 @@ ROOT_PAGES = {
     "SECURITY.md": "security.md",
 }
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
 EXTERNAL = ("http:", "https:", "mailto:", "#")
 
 
@@ -88,6 +89,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             source = str(ROOT / target)
             files.append(File.generated(config, place, abs_src_path=source))
     return files
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Return the page without the backslashes that a table in Markdown needs before `|`."""
+    return CELL.sub(lambda cell: cell.group().replace("\\|", "|"), html)
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:

@@ -20,6 +20,7 @@ from ..base.flags import (
     ON,
     Flag,
     check_variables,
+    end_briefly,
     flag,
     parse_megabytes,
     read_variable,
@@ -326,6 +327,8 @@ def add_flags(parser: argparse.ArgumentParser, engine: Engine) -> None:
     and for misspelt variables.
     """
     check_variables(list_names())
+    # Some engines print pages of usage before the sentence.
+    setattr(parser, "error", functools.partial(end_briefly, parser))  # noqa: B010 - for mypy
     known = parser._option_string_actions  # noqa: SLF001 - argparse has no public access
     if enabling_flags(engine)[0] in known:
         return  # the plugin has added them

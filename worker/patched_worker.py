@@ -20,6 +20,7 @@ from typing_extensions import override
 from ..base.engines import load_native_parsers
 from ..base.errors import SetupError, exiting
 from ..base.log import get_logger
+from ..base.ports import check_system_port
 from ..base.seams import Role, read_version
 from ..engines.dynamo import seams
 from ..parsers.base import ParserNames
@@ -100,6 +101,7 @@ class PatchedWorker(Worker[HandlerT], Generic[ConfigT, HandlerT]):
         worker = cls(config, settings)
         worker.check_seams()
         worker.check_flags()
+        check_system_port()
         worker.install_card()
         if not settings.post_processing:
             return

@@ -14,6 +14,7 @@ from ..base.engines import load_engine_module
 from ..base.errors import SetupError, exiting
 from ..base.etcd import check_etcd
 from ..base.flags import Flag, add_to, flag
+from ..base.ports import check_system_port
 from ..base.seams import check_dynamo_installed
 from .flags import parse_seconds
 
@@ -93,6 +94,7 @@ class Sidecar(RemoteEngine):
         """Build the engine that the flags name, post-processed. Raises SystemExit."""
         engine, config = await build(argv)
         with exiting():
+            check_system_port()
             check_etcd(config.discovery_backend)
         return engine, config
 

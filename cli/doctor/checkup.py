@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 import click
@@ -15,7 +16,7 @@ from ...base.terminal import print_json, print_text
 from ...parsers.api import Engine
 from ..http_answer import waiting_at_most
 from .discovery import FleetWorker, read_fleet
-from .findings import Finding, build_report, show_finding
+from .findings import EXIT_CODES, Finding, build_report, show_finding
 from .fleet import check_frontend, check_system_port, check_workers
 from .installation import check_engine, check_installation
 from .model import check_model, names_for_stock, read_model, suggest_flags
@@ -35,7 +36,7 @@ COMMAND_LINE = "backedge.doctor.command_line"
 
 
 class Target(NamedTuple):
-    """The arguments of doctor; all are optional. target: a model or a URL."""
+    """The arguments of doctor; all are optional. target: a model or a URL. seams: list them."""
 
     target: str | None
     command_line: list[str]
@@ -44,6 +45,16 @@ class Target(NamedTuple):
     revision: str | None
     discovery: str | None
     workers: tuple[str, ...]
+    seams: bool = False
+
+    @property
+    def passes(self) -> str:
+        """Describe a target without errors."""
+        if self.target and "://" in self.target:
+            return "this fleet answers"
+        if self.command_line:
+            return "this command passes its flags"
+        return "this model can be served" if self.target else "this machine is ready"
 
 
 class WithCommandLine(click.Command):
@@ -55,6 +66,8 @@ class WithCommandLine(click.Command):
             position = args.index("--")
             ctx.meta[COMMAND_LINE] = args[position + 1 :]
             args = args[:position]
+        elif "-m" in args or "serve" in args:
+            ctx.fail("put -- in front of the command: backedge doctor -- " + " ".join(args))
         return super().parse_args(ctx, args)
 
 
@@ -80,10 +93,8 @@ def examine(target: Target) -> Iterator[Finding]:
         yield from examine_command(target)
     elif target.target:
         yield from examine_model(target, target.target)
-        if target.engine is not None:
-            yield from check_engine(target.engine)
-    elif target.engine is not None:
-        yield from check_engine(target.engine)
+    if not target.command_line and target.engine is not None:
+        yield from check_engine(target.engine, lists=target.seams)
     for url in target.workers:
         yield from check_system_port(url)
 
@@ -118,7 +129,7 @@ def examine_command(target: Target) -> Iterator[Finding]:
         return
     if command.engine == "vllm" and command.is_on:
         yield from check_vllm_parsers(facts, facts.resolve(read_names(command)))
-    yield from check_engine(command.engine)
+    yield from check_engine(command.engine, lists=target.seams)
 
 
 def examine_server(target: Target, engine: Engine, arguments: list[str]) -> Iterator[Finding]:
@@ -179,6 +190,7 @@ Exit code: 0 if nothing is wrong, 1 with warnings, 2 with errors.""",
 @click.option(
     "--worker", "workers", multiple=True, metavar="URL", help="A worker's system port; repeatable."
 )
+@click.option("--seams", is_flag=True, help="List each place in the engine that is relied on.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, *, as_json: bool, **flags: Any) -> None:
@@ -195,9 +207,14 @@ def command(ctx: click.Context, /, *, as_json: bool, **flags: Any) -> None:
     with waiting_at_most(ANSWER_TIMEOUT_S):
         for finding in examine_all(target):
             findings.append(finding)
-            if not as_json:  # at once, because an engine's import takes a minute
+            if not as_json and finding.severity == "ok":  # others last, where they are seen
                 print_text(*show_finding(finding))
-    report = build_report(findings)
+    report = build_report(findings, target.passes)
     if as_json:
         print_json(report)
+    else:
+        for severity in EXIT_CODES:
+            shown = [one for one in findings if one.severity == severity != "ok"]
+            print_text(*chain.from_iterable(map(show_finding, shown)))
+        print_text("", report.verdict)
     ctx.exit(report.exit_code)

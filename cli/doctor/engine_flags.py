@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
-import logging
+import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 from ...base.engines import load_engine_module
-from ...base.errors import SetupError
-from ...base.flags import FlagParser, advise, find_flags
+from ...base.flags import FlagParser, find_flags, run_parser
 from ...parsers.api import Engine
 from ...worker.flags import add_flags
 
-A = TypeVar("A")
-T = TypeVar("T")
 RUNTIME = "dynamo.common.configuration.groups.runtime_args:DynamoRuntimeArgGroup"
 ROUTER = "dynamo.common.configuration.groups.router_args:parse_worker_router_config"
 FRONTEND_GROUP = "dynamo.frontend.frontend_args:FrontendArgGroup"
@@ -52,25 +47,6 @@ TRTLLM_GROUP = "dynamo.trtllm.backend_args:DynamoTrtllmArgGroup"
 PARSE_TRTLLM = "dynamo.trtllm.args:parse_args"
 
 
-def run_parser(parse: Callable[[A], T], arguments: A, known: Iterable[str] = ()) -> T:
-    """Call a process's own parser. Raises `SetupError` where it would exit.
-
-    known: the flags of which the error suggests the nearest.
-    """
-    said = io.StringIO()
-    logged = logging.StreamHandler(said)
-    logged.setLevel(logging.ERROR)
-    logging.getLogger().addHandler(logged)
-    try:
-        with contextlib.redirect_stderr(said):
-            return parse(arguments)
-    except SystemExit as error:
-        text = said.getvalue().rpartition("error: ")[2].strip() or error
-        raise SetupError(advise(f"the command line: {text}", {*known})) from error
-    finally:
-        logging.getLogger().removeHandler(logged)
-
-
 class ArgGroup(Protocol):
     """A group of Dynamo's flags."""
 
@@ -97,6 +73,7 @@ def parse_all(
     add_group(dynamo, RUNTIME)
     if engine == "trtllm":
         return parse_trtllm(dynamo, arguments)
+    importlib.import_module(f"dynamo.{engine}.args")  # by it the plugin knows a worker
     places = PLACES[engine]
     add_group(dynamo, places.group)
     own, rest = run_parser(dynamo.parse_known_args, arguments)

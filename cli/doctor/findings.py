@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -19,6 +20,8 @@ COLOURS: dict[Severity, str] = {
 }
 # For scripts: no action needed, something to check, something that does not work.
 EXIT_CODES: dict[Severity, int] = {"ok": 0, "note": 0, "warning": 1, "error": 2}
+COUNTED: tuple[Severity, ...] = ("error", "warning")
+FAILS = "correct the errors first"
 LABEL_WIDTH = 9
 LINE_WIDTH = 100
 
@@ -36,16 +39,27 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """All findings, and the exit code."""
+    """All findings, the exit code, and both in a sentence."""
 
     findings: list[Finding]
     exit_code: int
+    verdict: str
 
 
-def build_report(findings: Sequence[Finding]) -> Report:
-    """Return the report; its exit code is that of the worst finding."""
-    codes = [EXIT_CODES[finding.severity] for finding in findings]
-    return Report(list(findings), max(codes, default=0))
+def build_report(findings: Sequence[Finding], passes: str = "nothing fails") -> Report:
+    """Return the report; its exit code is that of the worst finding.
+
+    passes: describes a target without errors.
+    """
+    counts = Counter(finding.severity for finding in findings)
+    codes = [EXIT_CODES[severity] for severity in counts]
+    listed = ", ".join(_count(counts[severity], severity) for severity in COUNTED)
+    verdict = f"{listed}: {FAILS if counts['error'] else passes}"
+    return Report(list(findings), max(codes, default=0), verdict)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def show_finding(finding: Finding) -> list[Line]:

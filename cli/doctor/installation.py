@@ -38,7 +38,8 @@ def check_installation(*, needs_dynamo: bool = True) -> Iterator[Finding]:
             "note",
             "Dynamo",
             "ai-dynamo is not installed: workers and frontends cannot start here",
-            "pip install ai-dynamo",
+            "pip install ai-dynamo; if that fails at aisimulate, which nothing here needs: "
+            "pip install --no-deps ai-dynamo ai-dynamo-runtime",
         )
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -54,10 +55,10 @@ def check_installation(*, needs_dynamo: bool = True) -> Iterator[Finding]:
     )
 
 
-def check_engine(engine: Engine) -> Iterator[Finding]:
-    """Yield whether Dynamo and the engine have each seam that Backedge relies on.
+def check_engine(engine: Engine, *, lists: bool = False) -> Iterator[Finding]:
+    """Yield whether Dynamo and the engine have the seams that Backedge relies on.
 
-    Imports both, which takes seconds.
+    lists: also yield each one that holds. Imports both, which takes seconds.
     """
     table = load_engine_module(engine, "seams") if has_engine(engine) else None
     if table is None or read_version(table.PACKAGES[-1]) == "none":
@@ -76,8 +77,13 @@ def check_engine(engine: Engine) -> Iterator[Finding]:
         version = read_version(table.PACKAGES[-1])
         found = f"ai-dynamo {read_version('ai-dynamo')} with {engine} {version}"
         yield Finding("ok", "versions", f"{found} fit")
-    for seam in chain(*dynamo.SEAMS.values(), *table.SEAMS.values()):
-        yield from (_judge(seam, use) for use in seam.uses)
+    seams = chain(*dynamo.SEAMS.values(), *table.SEAMS.values())
+    judged = [_judge(seam, use) for seam in seams for use in seam.uses]
+    faults = [finding for finding in judged if finding.severity != "ok"]
+    yield from judged if lists else faults
+    if len(faults) < len(judged):
+        count = f"{len(judged) - len(faults)} of {len(judged)}"
+        yield Finding("ok", "seams", f"{count} places in Dynamo and {engine} are as needed")
 
 
 def _judge(seam: Seam, use: Use) -> Finding:

@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 from ...base import server_names
 from ...base.errors import SetupError, UnknownParserError
-from ...base.flags import FlagParser
+from ...base.flags import FlagParser, run_parser
 from ...base.server_names import find_own_name, list_names
 from ...parsers.api import Engine
+from ...parsers.base import ParserNames
 from ...parsers.detection import Detection
 from ...templates.auto_parsers import AUTO
 from ...worker.flags import list_flags
-from .engine_flags import run_parser
 from .findings import Finding
 from .model import ModelFacts
-from .worker_command import REASONING, TOOLS, Kind, check_parser
+from .worker_command import REASONING, TOOLS, Kind, check_engine_names, check_parser
 
 # The word that begins a server's arguments.
 SERVERS: dict[str, Engine] = {
@@ -126,6 +126,8 @@ def check_server(command: ServerCommand, facts: ModelFacts) -> Iterator[Finding]
     for kind, name, detection in given:
         served = kind._replace(prefix=server_names.PREFIX, process="the server")
         yield from _check_name(served, name, detection, facts)
+    others = [None if find_own_name(name) else name for _, name, _ in given]
+    yield from check_engine_names(command.engine, ParserNames(*others))
     ours = [find_own_name(name) is not None for _, name, _ in given if name]
     if command.engine == "vllm" and len(set(ours)) > 1:
         yield Finding(

@@ -15,16 +15,15 @@ from types import SimpleNamespace
 
 from ...base.engines import has_engine, load_engine_module
 from ...base.errors import BackedgeError, SetupError
-from ...base.flags import FlagParser, find_flags
+from ...base.flags import FlagParser, find_flags, run_parser
 from ...engines.dynamo.types import FrontendConfig
 from ...frontend.flags import FrontendFlags, parse_flags
 from ...frontend.handover import CHAT_PROCESSOR_FLAG, asks_for_backedge, split_processor
 from ...frontend.main import Parsed, check_start
-from ...tokenization.custom_tokenizer import Source, find_class
-from ...tokenization.tokenizer_selection import TokenizerSelection, parse_tokenizer_flags
+from ...tokenization.tokenizer_selection import parse_tokenizer_flags
 from ...worker.flags import read_settings, resolve_auto_names
 from ..frontend_flags import find_file
-from .engine_flags import FRONTEND_GROUP, add_group, parse_all, run_parser
+from .engine_flags import FRONTEND_GROUP, add_group, parse_all
 from .findings import Finding
 from .worker_command import REPLAY, SIDECAR, WorkerCommand
 
@@ -64,7 +63,7 @@ def check_replay(command: WorkerCommand) -> None:
     from ...testing.replay_worker.flags import build_flag_parser, build_worker
 
     flags = run_parser(build_flag_parser().parse_args, command.arguments)
-    check_class(parse_tokenizer_flags(flags), command)
+    parse_tokenizer_flags(flags).check_class(command.model)
     build_worker(flags)
 
 
@@ -77,7 +76,7 @@ def check_sidecar(command: WorkerCommand) -> None:
     flags, _ = run_parser(parse_arguments, rest)
     check_dynamo()
     parse_address(flags.engine)
-    check_class(settings.tokenizer, command)
+    settings.tokenizer.check_class(command.model)
 
 
 def check_patched(command: WorkerCommand) -> None:
@@ -98,13 +97,7 @@ def check_patched(command: WorkerCommand) -> None:
     worker = load_engine_module(command.engine, "worker").WORKER
     config = SimpleNamespace(**vars(flags), dynamo_args=flags)
     worker(config, settings).check_flags()
-    check_class(settings.tokenizer, command)
-
-
-def check_class(selected: TokenizerSelection, command: WorkerCommand) -> None:
-    """Raise `TokenizerLoadError` for a tokenizer of the user's that cannot be imported."""
-    if selected.module and selected.class_name:
-        find_class(Source(selected.module, selected.class_name, command.model))
+    settings.tokenizer.check_class(command.model)
 
 
 def check_frontend_command(words: Sequence[str]) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from ...base.errors import (
     UnknownParserError,
     shorten,
 )
-from ...base.flags import FlagParser, check_misspelt
+from ...base.flags import FlagParser, check_misspelt, run_parser
 from ...frontend.handover import PROCESSING
 from ...offline.contracts import suggest
 from ...parsers.api import Engine, native_parsers
@@ -39,7 +39,6 @@ from ...worker.flags import (
     read_settings,
 )
 from ...worker.stock_frontends import complete_names, known_in_rust, name_in_rust
-from .engine_flags import run_parser
 from .findings import Finding
 from .model import ModelFacts
 
@@ -172,8 +171,9 @@ def check_command(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding
     yield from _check_switch(command)
     names = read_names(command)
     is_native = command.flags.postprocess_parsers == "native"
-    if command.is_on and command.module != REPLAY:
-        yield from check_engine_names(command, names)
+    if command.module != REPLAY:
+        plugin = command.flags.tool_parser_plugin
+        yield from check_engine_names(command.engine, names, plugin)
     for kind, name, detection in (
         (TOOLS, names.tool_call, facts.tools),
         (REASONING, names.reasoning, facts.reasoning),
@@ -300,8 +300,13 @@ def _check_name(kind: Kind, name: str | None, detection: Detection) -> Iterator[
         yield Finding("ok", topic, f"{kind.spell(AUTO)} is {detection.format.name}")
 
 
-def check_engine_names(command: WorkerCommand, names: ParserNames) -> Iterator[Finding]:
-    """Check the names that no linear parser has with the engine, whose import takes seconds."""
+def check_engine_names(
+    engine: Engine, names: ParserNames, plugin: str | None = None
+) -> Iterator[Finding]:
+    """Check the names that no linear parser has with the engine, whose import takes seconds.
+
+    plugin: a file of vLLM's that may register any name.
+    """
     given = ((TOOLS, names.tool_call), (REASONING, names.reasoning))
     unknown = [
         name if name and name not in (AUTO, DESCRIBED) and not kind.find(name) else None
@@ -311,8 +316,8 @@ def check_engine_names(command: WorkerCommand, names: ParserNames) -> Iterator[F
         return
     listed = " and ".join(filter(None, unknown))
     try:
-        if command.flags.tool_parser_plugin is None:
-            check_names = load_native_parsers(command.engine).check_names
+        if plugin is None:
+            check_names = load_native_parsers(engine).check_names
             check_names(ParserNames(*unknown), known_formats())
     except UnknownParserError as error:
         yield Finding("error", "parsers", str(error))
@@ -320,12 +325,11 @@ def check_engine_names(command: WorkerCommand, names: ParserNames) -> Iterator[F
         yield Finding(
             "warning",
             "parsers",
-            f"{listed}: no linear parser, and {command.engine} is not installed here, which may "
-            "have it",
+            f"{listed}: no linear parser, and {engine} is not installed here, which may have it",
             f"{suggest(listed, known_formats())} `backedge parsers` lists the linear ones",
         )
     else:
-        owner = "a plugin" if command.flags.tool_parser_plugin else command.engine
+        owner = "a plugin" if plugin else engine
         yield Finding("ok", "parsers", f"{listed}: a parser of {owner}")
 
 

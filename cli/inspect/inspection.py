@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from ...base.terminal import format_json
 from ...postprocess.messages import ChoiceDelta, PostprocessParams
 from ...recording.comparison import NOTHING, Given, Side, find_difference, split_parts
 from ...recording.parser_case import read_expected
 from ...recording.recording import Recording
 from ...recording.rerun import Parts
+from ...tokenization.detokenizer import DetokenizerOptions
 from .summary import Chosen, RequestRow, Timing, measure
 from .trace import ChoiceTrace, trace, trace_ids
 
 # Limit for an output's text in a difference.
 MAX_SHOWN = 120
+# Limit for the tokens of a prompt that are shown.
+MAX_PROMPT = 20_000
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -63,6 +67,7 @@ class Inspection(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     note: why some data is missing; otherwise "". turns: what the frontend has restored of earlier
         answers; otherwise "". discarded: tokens of calls that were generated again.
+    asked: the parts of the request that were recorded, as names and texts.
     """
 
     request: RequestRow
@@ -70,6 +75,7 @@ class Inspection(msgspec.Struct, omit_defaults=True, kw_only=True):
     engine: str
     began: float
     stop: list[str]
+    asked: list[tuple[str, str]]
     note: str = ""
     error: str | None = None
     turns: str = ""
@@ -86,6 +92,18 @@ def describe_turns(params: PostprocessParams) -> str:
     return f"restored of earlier answers: {', '.join(parts)}" if parts else ""
 
 
+def describe_request(recording: Recording, parts: Sequence[Parts]) -> Iterator[tuple[str, str]]:
+    """Yield the prompt's text, the tools and the other parameters, where they were recorded."""
+    if parts and (ids := recording.prompt.token_ids):
+        options = DetokenizerOptions(skip_special_tokens=False)
+        text = parts[0].detokenizers(options, ()).feed_all(ids[:MAX_PROMPT])
+        yield "prompt", text if len(ids) <= MAX_PROMPT else f"{text}\u2026"
+    params = recording.params
+    if params.parser.tools:
+        yield "tools", format_json(params.parser.tools, indent=2)
+    yield "parameters", format_json(params, indent=2)
+
+
 def inspect_recording(chosen: Chosen, parts: Sequence[Parts], note: str = "") -> Inspection:
     """Collect the data shown of a request.
 
@@ -100,6 +118,7 @@ def inspect_recording(chosen: Chosen, parts: Sequence[Parts], note: str = "") ->
         engine=" ".join(filter(None, (recording.model.engine, recording.model.engine_version))),
         began=recording.began,
         stop=recording.params.stop,
+        asked=list(describe_request(recording, parts)),
         note=note,
         error=recording.error,
         turns=describe_turns(recording.params),

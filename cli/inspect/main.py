@@ -173,7 +173,7 @@ def serve(options: Options) -> None:
     rows = chosen if isinstance(chosen, list) else [chosen.row]
 
     def render(row: RequestRow) -> str:
-        _, recording = find_request(read_requests(options), row.id)
+        _, recording = find_request(read_requests(options), str(row.number))
         return render_page(inspect_chosen(Chosen(row, recording), options))
 
     serve_pages(options.port or 0, rows, render)

@@ -60,22 +60,20 @@ def _asset(name: str) -> str:
 
 def render_page(inspection: Inspection) -> str:
     """Return the page."""
-    style = _asset("page.css")
-    script = "".join(map(_asset, SCRIPTS))
-    policy = (
+    return fill("page", SCRIPTS, data=write_json(page_data(inspection)))
+
+
+def fill(name: str, scripts: Sequence[str], **parts: str) -> str:
+    """Return the page of this name with its style, its scripts and these parts, as HTML."""
+    style = parts["style"] = _asset(f"{name}.css")
+    script = parts["script"] = "".join(map(_asset, scripts))
+    parts["policy"] = (
         f"default-src 'none'; style-src '{hash_source(style)}'; "
         f"script-src '{hash_source(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    parts = {
-        "policy": policy,
-        "style": style,
-        "script": script,
-        "data": write_json(page_data(inspection)),
-    }
-    page = _asset("page.html")
     # Fill each placeholder once, and do not search what was filled in.
-    head, *rest = page.split("{{")
+    head, *rest = _asset(f"{name}.html").split("{{")
     return head + "".join(
         parts[name] + tail for name, _, tail in (piece.partition("}}") for piece in rest)
     )
@@ -115,6 +113,7 @@ def page_data(inspection: Inspection) -> JsonObject:
         "dropped": inspection.dropped,
         "discarded": inspection.discarded,
         "promptTokens": row.prompt_tokens,
+        "asked": inspection.asked,
         "stop": inspection.stop,
         "why": list(EXPLANATIONS),
         "explanations": list(EXPLANATIONS.values()),

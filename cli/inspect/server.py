@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import http.server
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
@@ -17,7 +18,7 @@ from typing_extensions import override
 
 from ...base.errors import BackedgeError
 from ...base.hidden_characters import escape_hidden
-from .page import hash_source
+from .page import fill
 from .summary import RequestRow
 
 HOST = "127.0.0.1"
@@ -27,12 +28,6 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-LIST_STYLE = (
-    ":root{color-scheme:light dark;font:15px/1.6 system-ui,sans-serif}"
-    "body{max-width:60rem;margin:3rem auto;padding:0 1rem}"
-    "table{border-collapse:collapse;width:100%}td,th{padding:.25rem .75rem;text-align:left}"
-    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}"
-)
 
 
 def build_server(
@@ -112,20 +107,33 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 def render_list(rows: Sequence[RequestRow]) -> str:
-    """Return the page that lists the requests of a file."""
-    lines = "".join(
-        f'<tr><td class="n"><a href="{row.number}">{row.number}</a></td>'
-        f'<td><a href="{row.number}">{html.escape(escape_hidden(row.id))}</a></td>'
-        f"<td>{html.escape(escape_hidden(row.model))}</td><td>{html.escape(row.parsers)}</td>"
-        f'<td>{row.outcome}</td><td class="n">{row.tokens}</td><td class="n">{row.tool_calls}</td>'
-        "</tr>"
-        for row in rows
+    """Return the page that lists the requests of a file.
+
+    What worker and frontend have recorded of one request is one row.
+    """
+    by_id: dict[str, list[RequestRow]] = {}
+    for row in rows:
+        by_id.setdefault(row.id, []).append(row)
+    return fill("list", ["list.js"], rows="".join(map(_render_row, by_id.values())))
+
+
+def _render_row(recorded: Sequence[RequestRow]) -> str:
+    row = recorded[0]
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(row.began))
+    links = " ".join(
+        f'<small><a href="{each.number}">{each.number} {each.source}</a></small>'
+        for each in recorded
     )
+    state = "" if row.outcome == "finished" else ' class="bad"'
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Backedge inspect</title>'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-        f"style-src '{hash_source(LIST_STYLE)}'\"><style>{LIST_STYLE}</style></head>"
-        '<body><h1>Recorded requests</h1><table><thead><tr><th class="n">#</th>'
-        '<th>request</th><th>model</th><th>parsers</th><th>outcome</th><th class="n">tokens</th>'
-        f'<th class="n">calls</th></tr></thead><tbody>{lines}</tbody></table></body></html>'
+        f'<tr><td><a href="{row.number}">{show(row.id)}</a><br>{links} '
+        f"<small>{show(row.model)}</small></td><td>{began}</td>"
+        f'<td class="words">{show(row.words)}</td><td{state}>{row.result}</td>'
+        f'<td>{show(row.parsers)}</td><td class="n">{row.tokens}</td>'
+        f'<td class="n">{row.tool_calls}</td><td class="n">{row.duration_ms:.0f}</td></tr>'
     )
+
+
+def show(text: str) -> str:
+    """Return text of a recording as HTML."""
+    return html.escape(escape_hidden(text))

@@ -10,9 +10,10 @@ import msgspec
 
 from ...base.hidden_characters import escape_hidden
 from ...base.terminal import format_table
-from ...recording.recording import Recording
+from ...recording.recording import Recording, Source
 
 SHOWN_ID = 48
+SHOWN_WORDS = 80
 # The quantile of the gaps between chunks that counts as long.
 HIGH_SHARE = 0.99
 MS_PER_S = 1000
@@ -21,12 +22,16 @@ MS_PER_S = 1000
 class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     """One request of a file.
 
-    number: in the file, from 1. finish_reasons: of its choices, as sent. duration_ms: up to its
-    last chunk or delta. tool_calls: number of calls sent.
+    number: in the file, from 1. source: of the recording. began: in seconds since 1970. words: the
+    first of its content. finish_reasons: of its choices, as sent. duration_ms: up to its last chunk
+    or delta. tool_calls: number of calls sent.
     """
 
     number: int
     id: str
+    source: Source
+    began: float
+    words: str
     model: str
     parsers: str
     outcome: str
@@ -37,6 +42,13 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: int
     duration_ms: float
     redacted: bool
+
+    @property
+    def result(self) -> str:
+        """The finish reasons; the outcome of a request without them, or that did not finish."""
+        reasons = "/".join(dict.fromkeys(self.finish_reasons))
+        ended = reasons if reasons and self.outcome == "finished" else self.outcome
+        return ended + (" (redacted)" if self.redacted else "")
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -72,6 +84,9 @@ def summarize(number: int, recording: Recording) -> RequestRow:
     return RequestRow(
         number=number,
         id=recording.params.response_id,
+        source=recording.source,
+        began=recording.began,
+        words="".join(delta.delta.content or "" for delta in deltas)[:SHOWN_WORDS],
         model=recording.params.model,
         parsers=recording.model.parsers.label,
         outcome=recording.outcome,
@@ -128,14 +143,12 @@ def show_rows(rows: Sequence[RequestRow]) -> list[str]:
 
 
 def _cells(row: RequestRow) -> tuple[str, ...]:
-    outcome = "/".join(dict.fromkeys(row.finish_reasons)) or row.outcome
-    outcome = outcome if row.outcome == "finished" else row.outcome
     return (
         str(row.number),
         escape_hidden(row.id)[:SHOWN_ID],
         escape_hidden(row.model)[:SHOWN_ID],
         escape_hidden(row.parsers)[:SHOWN_ID],
-        outcome + (" (redacted)" if row.redacted else ""),
+        row.result,
         str(row.tokens),
         str(row.chunks),
         str(row.tool_calls),

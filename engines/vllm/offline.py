@@ -104,6 +104,7 @@ class VllmBackend(VisionBackend):
     def load(self) -> None:
         check_seams(seams.OFFLINE, seams.PACKAGES)
         from vllm import LLM
+        from vllm.platforms import current_platform
         from vllm.v1.engine.exceptions import EngineDeadError
 
         config = self.config
@@ -123,6 +124,8 @@ class VllmBackend(VisionBackend):
             **({"logits_processors": processors} if processors else {}),
             **({"enable_lora": True, "max_lora_rank": find_rank(config)} if lora else {}),
             **({"runner": "pooling"} if self.embeds else {}),
+            # There, vLLM dies of a row with a seed whose prompt it reads in parts.
+            **({"enable_chunked_prefill": False} if current_platform.is_cpu() else {}),
             **config.engine_args,
         }
         with loads("vLLM", config.model):

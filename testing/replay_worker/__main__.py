@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ...base.errors import exiting
 from ...base.etcd import check_etcd
+from ...base.ports import check_system_port
 from ...base.seams import check_seams
 from ...engines.dynamo import seams
 
@@ -25,6 +26,7 @@ def main() -> None:
     configure_dynamo_logging()
     with exiting(prefix=""):
         worker = build_worker(flags)
+        check_system_port()
         check_etcd(flags.discovery_backend)
     uvloop.run(serve(worker, flags))
 

@@ -33,7 +33,7 @@ class Report(msgspec.Struct, frozen=True):
     "package is missing."
 )
 @click.argument("tokenizer", metavar="PACKAGE.MODULE:CLASS")
-@click.option("--model", required=True, metavar="PATH", help="Folder for the class's constructor.")
+@click.option("--model", default="", metavar="PATH", help="Folder for the class's constructor.")
 @click.option("--streaming-only", is_flag=True, help="Check only texts to lists of tokens.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.pass_context
@@ -41,6 +41,8 @@ def main(
     context: click.Context, *, tokenizer: str, model: str, streaming_only: bool, as_json: bool
 ) -> None:
     """Check a tokenizer class against the contract."""
+    if not (model or streaming_only):
+        context.fail("--model is missing; only --streaming-only needs none.")
     try:
         source = Source(*split_name(tokenizer), model)
         if streaming_only:

@@ -6,15 +6,18 @@ import argparse
 from typing import Any
 
 import pytest
+from backedge.base.errors import SetupError
 from backedge.base.flags import (
     PREFIX,
     add_to,
     advise,
     check_variables,
+    end_briefly,
     flag,
     list_variables,
     parse_megabytes,
     read_variable,
+    run_parser,
 )
 from backedge.frontend import flags as frontend
 from backedge.frontend.turns import flags as turn_flags
@@ -22,6 +25,36 @@ from backedge.offline.command import command as offline
 from backedge.recording import flags as record_flags
 from backedge.tokenization import tokenizer_selection as tokenizer_flags
 from backedge.worker.flags import list_names
+
+ADVICE = [
+    ("unrecognized arguments: --sise", "; did you mean --size?"),
+    ("argument -x: invalid choice: 'kv2' (choose from 'kv', 'random')", "; did you mean kv?"),
+    ("invalid choice: 'kv2' (choose from 'kv'); did you mean kv?", ""),
+    ("argument --sise: expected one argument", ""),
+]
+
+
+@pytest.mark.parametrize(("problem", "advice"), ADVICE)
+def test_the_nearest_is_named_once(problem: str, advice: str) -> None:
+    assert advise(problem, ["--size"]) == problem + advice
+
+
+def test_an_error_has_no_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser("p")
+    parser.add_argument("--size")
+    with pytest.raises(SystemExit):
+        end_briefly(parser, "unrecognized arguments: --sise 5")
+    said = "p: error: unrecognized arguments: --sise 5; did you mean --size?\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_parser_that_would_exit_raises_unless_it_was_asked_for_help() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--size")
+    with pytest.raises(SetupError, match=r"^the command line: .*--sise; did you mean --size\?$"):
+        run_parser(parser.parse_args, ["--sise"])
+    with pytest.raises(SystemExit):
+        run_parser(parser.parse_args, ["--help"])
 
 
 def test_a_table_of_flags_is_added() -> None:

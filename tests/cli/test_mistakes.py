@@ -161,6 +161,31 @@ MISTAKES = [
         id="no server",
     ),
     pytest.param(
+        (str(EXAMPLES / "rollout.py"), "--url", "http://127.0.0.1:1/v1"),
+        {},
+        "--url http://127.0.0.1:1/v1",
+        "Connection error",
+        id="no server for a rollout",
+    ),
+    pytest.param(
+        (*DOCTOR, "http://127.0.0.1:1"), {}, "Connection refused", "reach", id="no frontend"
+    ),
+    pytest.param((*REPLAY, "--model", "./no"), {}, "no such folder", "name a", id="no folder"),
+    pytest.param(
+        (*FRONTEND, "--tol-call-parser", "hermes"),
+        {},
+        "--tol-call-parser",
+        "did you mean --tool-call-parser?",
+        id="a flag of the engines",
+    ),
+    pytest.param(
+        (*FRONTEND[:3], "python", "--tokenizer-module", "no", "--tokenizer-class", "Any"),
+        {},
+        "no:Any",
+        "set --tokenizer-module",
+        id="no module",
+    ),
+    pytest.param(
         (*OFFLINE, "--input", "none.jsonl", "--output", "x.jsonl"),
         {},
         "none.jsonl",
@@ -187,6 +212,8 @@ def test_a_mistake_is_one_sentence(command, variables, named, change, tmp_path, 
         input="",
     )
     text = " ".join(f"{said.stdout} {said.stderr}".split())
+    assert "usage:" not in text
+    assert "urlopen" not in text
     assert said.returncode != 0, text
     assert "Traceback" not in text, text
     assert named in text, text

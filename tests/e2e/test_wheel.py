@@ -106,7 +106,7 @@ def test_dynamos_frontend_with_a_switch_is_ours_once_its_line_is_installed(
     ours = run(*asked)
     assert "--allow-tokenizer-module" in ours
     assert ours.endswith(stock)
-    run("backedge.cli", "frontend-flags", "--remove")
+    run("backedge", "frontend-flags", "--remove")
     assert run(*asked) == stock
 
 

@@ -228,13 +228,19 @@ def test_vllm_reads_what_is_no_file(installed, monkeypatch):
     assert read == ["{{ text }}", "/nowhere/x.jinja"]
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 - Dynamo's default
-def test_a_taken_port_ends_the_process(host):
+def test_a_taken_port_ends_the_process():
+    flags = frontend_flags.FrontendFlags(TokenizerSelection("huggingface"), "auto", [])
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(SystemExit, match=f"--http-port {port}.*already in use; choose"):
-            main.check_port(config(http_host=host, http_port=port))
-        main.check_port(config(http_port=port, interactive=True))
+        taken = {"http_host": "127.0.0.1", "http_port": port}
+
+        def start(**more):
+            found = (config(**taken, **more), None, None)
+            main.with_checks(lambda: found, flags)()
+
+        start(interactive=True)
+        with pytest.raises(SystemExit, match=f"--http-port {port} on"):
+            start()
 
 
 def test_flags_are_checked_once_dynamo_has_parsed_them():
@@ -247,7 +253,7 @@ def test_flags_are_checked_once_dynamo_has_parsed_them():
     assert parse({"tool_call_parser": "hermes"})
     with pytest.raises(SystemExit, match="mean hermes"):
         parse({"tool_call_parser": "hemes"})
-    with pytest.raises(SystemExit, match=r"--http-host 192\.0\.2\.1: Cannot assign"):
+    with pytest.raises(SystemExit, match=r"--http-port 8000 on 192\.0\.2\.1: Cannot assign"):
         parse({}, http_host="192.0.2.1", http_port=8000)
 
 

@@ -141,6 +141,7 @@ def test_texts_that_do_not_fit_the_image_fail_alone(engine):
             ask_image("<|video_pad|>", image),
             VlmGenerationRequest(prompt="Hi", image=image),
             VlmGenerationRequest(prompt="<|video_pad|>", image=image),
+            ask_image("What is <|image_pad|>?", image),
             ask_image("What?", image),
         ],
         GREEDY,
@@ -148,6 +149,13 @@ def test_texts_that_do_not_fit_the_image_fail_alone(engine):
     assert [result.error and (result.error.kind, result.error.message) for result in results] == [
         ("image", "'<|video_pad|>' is a place for a video; leave it out."),
         *[("image", "the prompt has no place for an image; add '<|image_pad|>'.")] * 2,
+        (
+            "image",
+            (
+                "the prompt has 2 places for images, '<|image_pad|>', and the row 1; a text may "
+                "have that token only where an image belongs."
+            ),
+        ),
         None,
     ]
 

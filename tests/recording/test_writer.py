@@ -64,6 +64,8 @@ def test_a_folder_that_cannot_be_written_costs_recordings_alone(
 ) -> None:
     (tmp_path / "file").write_bytes(b"")
     writer = make_writer(tmp_path / "file" / "traces")
+    assert "cannot write there" in caplog.text, "said at the start"
+    caplog.clear()
     assert writer.submit(build)
     assert writer.submit(build)
     writer.close()

@@ -133,6 +133,13 @@ class StreamsOnly:
         return f"{type(self).__name__}({self._path!r})"
 
 
+class WithoutArgument(StreamsOnly):
+    """Reads no files of a model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
 @cache
 def mistral(file: Path) -> MistralTokenizer:
     return MistralTokenizer(str(file))

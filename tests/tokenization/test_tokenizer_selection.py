@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 from backedge.base.errors import SetupError
 from backedge.base.flags import add_to
-from backedge.tokenization import tokenizer_selection
+from backedge.tokenization import TokenizerProtocol, tokenizer_selection
 from backedge.tokenization.tokenizer_selection import (
     FLAGS,
+    KEY,
     TokenizerSelection,
     VllmTokenizer,
     create_tokenizer_from_config,
     create_vllm_tokenizer,
     parse_tokenizer_flags,
+    read_tokenizer_config,
+    set_tokenizer_config,
 )
 
 from tests.support import TINY_MODEL
@@ -83,6 +86,44 @@ def test_a_configuration_makes_its_tokenizer():
 
 def from_sglang(*given, **more):
     return create_tokenizer_from_config(TokenizerSelection.sglang(), *given, **more)
+
+
+def test_what_was_set_is_read_from_the_same_configuration():
+    llm = pytest.importorskip("dynamo.llm")
+    config = llm.ModelRuntimeConfig()
+    assert read_tokenizer_config(config).tokenizer_backend is None
+    set_tokenizer_config(config, "python", "my_package", "MyTokenizer")
+    found = read_tokenizer_config(config)
+    assert found == TokenizerSelection.new("my_package", "MyTokenizer")
+    assert (found.tokenizer_python_module, found.tokenizer_python_class) == (
+        "my_package",
+        "MyTokenizer",
+    )
+
+
+@pytest.mark.parametrize("written", ["{", '{"backend": 1}', '{"backend": "none"}', 1])
+def test_an_entry_that_is_no_tokenizer_is_named(written):
+    for config in ({"runtime_data": {KEY: written}}, SimpleNamespace(runtime_data={KEY: written})):
+        with pytest.raises(SetupError, match="tokenizer"):
+            read_tokenizer_config(config)
+
+
+def test_vllms_tokenizer_tokenizes_conversations(monkeypatch):
+    asked: list[Any] = []
+
+    def apply(messages, tools, **options):
+        asked.append((messages, tools, options["add_generation_prompt"]))
+        return (1, 2)
+
+    inner = SimpleNamespace(apply_chat_template=apply, vocab_size=9)
+    adapter = SimpleNamespace(read_tokenizer=lambda *_, **__: inner)
+    monkeypatch.setattr(tokenizer_selection, "load_engine_module", lambda *names: adapter)
+    monkeypatch.setattr(tokenizer_selection, "is_installed", lambda _: True)
+    tokenizer = VllmTokenizer(TINY_MODEL)
+    assert isinstance(tokenizer, TokenizerProtocol)
+    assert tokenizer.tokenize([{"role": "user"}], "tiny", [{"type": "function"}]) == [1, 2]
+    assert asked == [([{"role": "user"}], [{"type": "function"}], True)]
+    assert tokenizer.vocab_size == 9
 
 
 @pytest.mark.parametrize("create", [create_vllm_tokenizer, VllmTokenizer, from_sglang])

@@ -7,7 +7,11 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from urllib.parse import quote
 
 import pytest
 
@@ -96,6 +100,38 @@ def test_no_other_host_is_asked(site: Path) -> None:
     texts |= {path: path.read_text(encoding="utf-8") for path in site.rglob("*.css")}
     assert texts
     assert {path: found for path, text in texts.items() if (found := FETCHED.findall(text))} == {}
+
+
+def test_no_code_has_the_backslash_of_a_table(site: Path) -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in site.rglob("index.html")}
+    cells = {path: re.findall(r"<td\b.*?</td>", text, re.DOTALL) for path, text in texts.items()}
+    assert any("|" in cell for found in cells.values() for cell in found)
+    assert [cell for found in cells.values() for cell in found if "\\|" in cell] == []
+
+
+# what a reader searches for, the page on which a result is
+SEARCHED = [
+    ("--keep-turns", "turns/"),
+    ("--vllm-processing", "compatibility/"),
+    ("-k deploy", "deploy/"),
+    ("drain", "deploy/"),
+    ("SIGTERM", "deploy/"),
+    ("grace", "deploy/"),
+    ("helm", "deploy/"),
+    ("traces", "metrics/"),
+]
+RESULTS = "[...document.querySelectorAll('.md-search-result__link')].map(each => each.href)"
+
+
+def test_the_search_finds_what_a_reader_types(site: Path) -> None:
+    handler = partial(SimpleHTTPRequestHandler, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        with browse(require("chromium")) as browser:
+            for words, page in SEARCHED:
+                browser.open(f"http://127.0.0.1:{server.server_port}/?q={quote(words)}")
+                browser.wait(f"{RESULTS}.some(each => each.includes('/{page}'))")
+        server.shutdown()
 
 
 def test_a_phone_shows_all(site: Path) -> None:

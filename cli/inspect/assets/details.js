@@ -23,11 +23,19 @@ function showToken(parent, choice, token) {
   const reason = choice.discardedFor(token);
   if (reason) entry(list, "discarded", `${reason}: the call was generated again`);
   parent.append(list);
-  for (const side of choice.sides) showSide(parent, side, token);
+  for (const side of choice.sides) showSide(parent, choice, side, token);
   for (const group of choice.sentByToken.get(token) || []) showSent(parent, group);
 }
 
-function showSide(parent, side, token) {
+// The data has the end of a long held text; the tokens have the rest.
+function wholeHeld(choice, token, length, end) {
+  if (length <= lengthOf(end)) return end;
+  const places = choice.texts.slice(Math.max(0, token + 1 - length), token + 1);
+  const whole = [...places.map((place) => STRINGS[place]).join("")].slice(-length).join("");
+  return whole.endsWith(end) ? whole : `\u2026${end}`;
+}
+
+function showSide(parent, choice, side, token) {
   parent.append(element("h3", "", side.label));
   if (token >= side.ignoredFrom) {
     parent.append(element("p", "why", "The choice had already finished; this token was dropped."));
@@ -47,7 +55,7 @@ function showSide(parent, side, token) {
   parent.append(list);
   for (const [why, length, text] of side.parts("held", token)) {
     const held = element("dl");
-    entry(held, `holds ${integer(length)}`, quoted(length > text.length ? `\u2026${text}` : text));
+    entry(held, `holds ${integer(length)}`, quoted(wholeHeld(choice, token, length, text)));
     parent.append(held, element("p", "why", `${DATA.why[why]}. ${DATA.explanations[why]}`));
   }
 }
@@ -62,6 +70,14 @@ function showSent(parent, [, atMs, parts]) {
     entry(list, name, hidden ? `${integer(lengthOf(shown))} characters, not recorded` : quoted(shown));
   }
   parent.append(list);
+}
+
+function showRequest(parent) {
+  for (const [name, text] of DATA.asked) {
+    const shown = element("pre");
+    for (const line of text.split("\n")) put(shown, line).append("\n");
+    parent.append(element("h3", "", name), shown);
+  }
 }
 
 function showAnswer(parent, choice) {

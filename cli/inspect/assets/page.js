@@ -44,7 +44,7 @@ class Page {
     this.rows.show(choice, this.search);
     this.strip.show(choice, this.search);
     byId("strip").setAttribute("aria-label", `${integer(choice.count)} tokens by state: ${this.describeStates()}`);
-    if (choice.count) this.choose(0);
+    if (choice.count) this.goTo(choice.difference ? choice.difference[0] : 0);
     else byId("details").replaceChildren(element("p", "why", "The choice has no tokens."));
     if (choice.difference) byId("jump").value = "x";
   }
@@ -145,12 +145,12 @@ class Page {
       byId("keys").append(names, element("dd", "", meaning));
     }
     this.setTheme("auto");
+    showRequest(byId("asked"));
   }
 
   setTheme(theme) {
     document.documentElement.dataset.theme = theme;
-    byId("theme").textContent = { auto: "Auto", light: "Light", dark: "Dark" }[theme];
-    byId("theme").setAttribute("aria-label", `Colours: ${theme}`);
+    byId("theme").textContent = `Colours: ${theme}`;
     this.strip.draw();
   }
 

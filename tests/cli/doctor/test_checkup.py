@@ -20,7 +20,7 @@ def seams(monkeypatch) -> list[str]:
     """Engines are not imported; return whose seams were asked for."""
     asked: list[str] = []
 
-    def check_engine(engine: str):
+    def check_engine(engine: str, *, lists: bool):
         asked.append(engine)
         yield Finding("ok", "seams", "fit")
 
@@ -49,6 +49,21 @@ def test_a_model() -> None:
     assert result.exit_code == 0
     assert "--tool-call-parser hermes --reasoning-parser qwen3" in result.stdout
     assert "\x1b[" not in result.stdout
+
+
+def test_what_needs_a_change_comes_last_before_the_verdict() -> None:
+    words = ("python", "-m", "dynamo.vllm", "--model", MODEL, "--vllm-processing")
+    *_, verdict = lines = doctor("--", *words).stdout.splitlines()
+    assert verdict == "0 errors, 2 warnings: this command passes its flags"
+    kinds = [line.split()[0] for line in lines if line[:1].isalpha()]
+    assert kinds == sorted(kinds, key=["ok", "note", "warning", "error"].index)
+
+
+@pytest.mark.parametrize("words", ["python -m dynamo.vllm --model m", "vllm serve m"])
+def test_a_command_needs_dashes_in_front(words) -> None:
+    result = doctor(*words.split())
+    assert result.exit_code == 2
+    assert f"put -- in front of the command: backedge doctor -- {words}" in result.output
 
 
 def test_a_model_and_an_engine(seams) -> None:

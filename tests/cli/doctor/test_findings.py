@@ -25,16 +25,17 @@ def test_every_severity_has_a_colour_and_a_code() -> None:
 
 
 @pytest.mark.parametrize(
-    ("severities", "code"),
+    ("severities", "code", "verdict"),
     [
-        ((), 0),
-        (("ok", "note"), 0),
-        (("ok", "warning", "note"), 1),
-        (("error", "warning", "ok"), 2),
+        ((), 0, "0 errors, 0 warnings: it starts"),
+        (("ok", "note"), 0, "0 errors, 0 warnings: it starts"),
+        (("ok", "warning", "note"), 1, "0 errors, 1 warning: it starts"),
+        (("error", "warning", "ok"), 2, "1 error, 1 warning: correct the errors first"),
     ],
 )
-def test_the_worst_finding_decides_the_exit_code(severities, code) -> None:
-    assert build_report([Finding(one, "t", "m") for one in severities]).exit_code == code
+def test_the_worst_finding_decides_code_and_verdict(severities, code, verdict) -> None:
+    report = build_report([Finding(one, "t", "m") for one in severities], "it starts")
+    assert (report.exit_code, report.verdict) == (code, verdict)
 
 
 def test_text_has_the_fix_on_a_line_of_its_own() -> None:

@@ -26,7 +26,8 @@ def test_without_dynamo_it_says_so(monkeypatch) -> None:
     monkeypatch.setattr(installation, "read_version", lambda _: "none")
     findings = list(check_installation())
     assert "no engine and no Dynamo" in findings[0].message
-    assert [one.fix for one in findings if one.topic == "Dynamo"] == ["pip install ai-dynamo"]
+    [fix] = [one.fix for one in findings if one.topic == "Dynamo"]
+    assert "aisimulate" in fix
 
 
 @pytest.mark.parametrize(
@@ -41,8 +42,10 @@ def test_few_open_files_are_noted(files, severity, monkeypatch) -> None:
 
 
 def test_every_seam_of_an_engine_is_a_row() -> None:
-    versions, *rows = check_engine("trtllm")
+    versions, *rows, last = check_engine("trtllm", lists=True)
     assert "fit" in versions.message
+    assert last.message.startswith(f"{len(rows)} of {len(rows)} places")
+    assert [*check_engine("trtllm")] == [versions, last]
     assert {row.severity for row in rows} == {"ok"}
     assert f"{MONITOR} holds: takes (self, generation_result, context, ...)" in {
         row.message for row in rows
@@ -56,7 +59,7 @@ def test_every_seam_of_an_engine_is_a_row() -> None:
 def test_a_seam_that_does_not_hold(feature, severity, part, monkeypatch) -> None:
     broken = Seam(replaced(MONITOR, "*, gone"), why="", without="nothing ends", feature=feature)
     monkeypatch.setattr(trtllm, "SEAMS", {"worker": [broken]})
-    *_, finding = check_engine("trtllm")
+    _, finding, _ = check_engine("trtllm")
     assert finding.severity == severity
     assert part in finding.message
     assert "takes no gone" in finding.message

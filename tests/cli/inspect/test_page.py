@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -19,11 +17,10 @@ from backedge.postprocess import Chunk
 from backedge.postprocess.messages import ChoiceDelta, Delta
 from backedge.recording.recording import DiscardedCall, Recording
 
-from tests.cli.browser import Browser, browse
+from tests.cli.browser import Browser
 from tests.cli.inspect.inspecting import OTHER, inspect_it
 from tests.cli.recorded import record_chunks, record_text, record_transcript
 from tests.cli.replay.recordings import redact
-from tests.machine import require
 from tests.support import encode
 from tools import inspect_pictures
 
@@ -31,28 +28,6 @@ HOSTILE = (
     "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1><!--\u202e\u200b"
 )
 LONG = 100_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browse(require("chromium")) as started:
-        yield started
-
-
-@pytest.fixture
-def show(browser: Browser, tmp_path: Path) -> Iterator[Any]:
-    """Open the page of a recording; afterwards nothing must have failed or left the page."""
-
-    def open_page(recording: Recording, *names: Any) -> Browser:
-        path = tmp_path / "page.html"
-        path.write_text(render_page(inspect_it(recording, *names)), encoding="utf-8")
-        browser.open(path)
-        browser.settle()
-        return browser
-
-    yield open_page
-    assert browser.errors == []
-    assert all(address.startswith("file://") for address in browser.requested)
 
 
 def rows(browser: Browser) -> dict[int, list[str]]:
@@ -152,6 +127,7 @@ def test_without_javascript_the_page_says_so(show) -> None:
 
 def test_a_phone_shows_tokens(show) -> None:
     browser = show(record_transcript("reasoning_call"), ParserNames("pythonic", "qwen3"))
+    browser.press("g")
     browser.resize(390, 844)
     browser.settle()
     try:

@@ -7,16 +7,25 @@ import threading
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from backedge.cli.inspect.server import HOST, build_server, render_list
 from backedge.cli.inspect.summary import RequestRow, summarize
+from backedge.recording.recording import Recording
 from backedge.recording.recording_file import NoRequestError
 
 from tests.cli.recorded import record_transcript
 
+
+def from_frontend(recording: Recording) -> Recording:
+    return msgspec.structs.replace(recording, source="frontend")
+
+
 ROWS = [
     summarize(1, record_transcript("reasoning_call")),
     summarize(2, record_transcript("parallel_calls", response_id="<script>1</script>")),
+    summarize(3, record_transcript("plain_text", response_id="chatcmpl-both")),
+    summarize(4, from_frontend(record_transcript("plain_text", response_id="chatcmpl-both"))),
 ]
 
 
@@ -58,8 +67,17 @@ def test_lists_the_requests_and_shows_one(address: str) -> None:
     )
 
 
+def test_a_request_of_worker_and_frontend_is_one_row() -> None:
+    page = render_list(ROWS)
+    assert page.count("<tr>") == 4, "a head and three requests"
+    assert '<a href="3">3 worker</a>' in page
+    assert '<a href="4">4 frontend</a>' in page
+    for shown in ("2017-07-14 02:40:00", "Hello! How can I help you today?", "<td>stop</td>"):
+        assert shown in page
+
+
 def test_hostile_names_are_text() -> None:
-    assert "<script>" not in render_list(ROWS)
+    assert "<script>1" not in render_list(ROWS)
     assert "&lt;script&gt;" in render_list(ROWS)
 
 
@@ -74,7 +92,7 @@ def test_other_paths_show_nothing(address: str, path: str) -> None:
 
 
 def test_a_request_that_is_not_there(address: str) -> None:
-    assert get(address, f"{urlsplit(address).path}3")[0] == 404
+    assert get(address, f"{urlsplit(address).path}9")[0] == 404
 
 
 def test_another_host_name_is_refused(address: str) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from backedge.offline import GenerationOptions, Plugin
+from backedge.engines.vllm import offline
+from backedge.offline import GenerationOptions, ModelLoadConfig, Plugin
 from backedge.offline.contracts import PluginError
 from vllm.sampling_params import RequestOutputKind
 
 from tests.engines.offline.scripted_engines import build_engine, start
 from tests.offline.batches import ask
+from tests.support import TINY_MODEL
+
+CHUNKED = "enable_chunked_prefill"
 
 
 @pytest.fixture
@@ -64,3 +68,14 @@ def test_a_plugin_that_changes_logits_is_in_all_batches():
         pytest.raises(PluginError, match="which vLLM does in all batches"),
     ):
         engine.generate_text_batch([ask("Hi")], plugins=[])
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [({}, False), ({CHUNKED: True}, True)])
+def test_on_a_cpu_prompts_are_read_whole(monkeypatch, arguments, expected):
+    given: dict[str, object] = {}
+    monkeypatch.setattr("vllm.LLM", lambda **options: given.update(options))
+    monkeypatch.setattr(offline, "start_engine", lambda load, _: load())
+    monkeypatch.setattr("vllm.platforms.current_platform.is_cpu", lambda: True)
+    config = ModelLoadConfig(TINY_MODEL, backend="vllm", engine_args=arguments)
+    offline.VllmBackend(config).load()
+    assert given[CHUNKED] is expected

@@ -63,6 +63,9 @@ def test_streaming_only():
     assert (
         f"{name} keeps the contract: {len(STREAMING_CHECKS) - 2} passed, 2 skipped" in result.stdout
     )
+    for other in ("StreamsOnly", "WithoutArgument"):
+        name = f"tests.tokenization.examples:{other}"
+        assert CliRunner().invoke(main, [name, "--streaming-only"]).exit_code == 0, other
     result = check(MINIMAL, "--streaming-only")
     assert result.exit_code == 2
     assert "its instances cannot be called with texts" in result.stderr
@@ -77,6 +80,10 @@ def test_streaming_only():
             "tests.tokenization.bad_modules:Raises",
             "constructed: FileNotFoundError: no vocab.txt in model",
         ),
+        (
+            "tests.tokenization.examples:WithoutArgument",
+            "WithoutArgument for model model could not be constructed: TypeError",
+        ),
         ("examples.my_tokenizer", "write it as package.module:Class"),
     ],
 )
@@ -88,7 +95,9 @@ def test_status_2_for_what_cannot_be_loaded(name, said):
 
 
 def test_status_2_for_wrong_usage():
-    assert CliRunner().invoke(main, [EXAMPLE]).exit_code == 2
+    result = CliRunner().invoke(main, [EXAMPLE])
+    assert result.exit_code == 2
+    assert "--model is missing" in result.stderr
 
 
 def test_as_a_command():

@@ -1,0 +1,1 @@
+"""Backedge; `python -m backedge` is its command."""

@@ -1,0 +1,7 @@
+"""`python -m backedge`: the command `backedge`."""
+
+from __future__ import annotations
+
+from backedge.cli.main import main
+
+main(prog_name="backedge")
