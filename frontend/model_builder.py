@@ -189,7 +189,7 @@ class ChatModelBuilder(abc.ABC):
         return dataclasses.replace(policy, always=False) if is_free else policy
 
     @functools.cached_property
-    def takes_media(self) -> bool:
+    def reads_media(self) -> bool:
         """Whether the model reads images, videos or audio."""
         return takes_media(ModelFolder(self.path))
 
