@@ -188,7 +188,7 @@ class EngineFactory:
         """
         chosen = builder.selection
         is_default = chosen.backend is None or chosen.module == MISTRAL_MODULE
-        if self._ours.tokenizer.backend is not None or not is_default or not builder.takes_media:
+        if self._ours.tokenizer.backend is not None or not is_default or not builder.reads_media:
             return None
         own = find_engine_backend(engine)
         return None if own == backend else own

@@ -196,7 +196,7 @@ class ChatModelBuilder(abc.ABC):
         return self.deployment.regenerates and policy.calls is not None and not described
 
     @functools.cached_property
-    def takes_media(self) -> bool:
+    def reads_media(self) -> bool:
         """Whether the model reads images, videos or audio."""
         return takes_media(ModelFolder(self.path))
 

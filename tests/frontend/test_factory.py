@@ -165,7 +165,7 @@ class FakeBuilder(ChatModelBuilder):
     """Builds a preprocessor that raises its back end's name."""
 
     backend = ""
-    takes_media = True
+    reads_media = True
 
     async def build(self):
         @asynccontextmanager
@@ -195,7 +195,7 @@ def test_only_media_need_the_engines_own_back_end(
     installed("vllm sglang")
 
     def load(name):
-        return type("Fake", (FakeBuilder,), {"backend": name, "takes_media": takes_media})
+        return type("Fake", (FakeBuilder,), {"backend": name, "reads_media": takes_media})
 
     monkeypatch.setattr(factory, "load_builder", load)
     flags = argparse.Namespace(tool_call_parser=None, reasoning_parser=None, chat_template=None)

@@ -26,6 +26,7 @@ from typing import Any
 
 from backedge.base.errors import BackedgeError
 from backedge.base.gc_freeze import freeze_loaded
+from backedge.frontend.media_requests import has_media
 from backedge.frontend.prompt_queue import PromptQueue
 from backedge.frontend.request.chat_request import decode_chat_request
 from backedge.frontend.response.inert_content import spell_inert
@@ -210,10 +211,12 @@ def measure_fields(
 
 
 def measure_turns() -> Iterator[tuple[str, list[float]]]:
-    """Yield the times to recognize a conversation with each field."""
+    """Yield the times to recognize a conversation, and its media, with each field."""
 
     def run(fields: Fields) -> None:
-        digest_conversation(decode_chat_request({"model": "tiny", **fields}), None)
+        request = decode_chat_request({"model": "tiny", **fields})
+        digest_conversation(request, None)
+        has_media(request)
 
     for name, build in (FIELDS | NUMBERS).items():
         yield name, [measure(functools.partial(run, build(size))) for size in SIZES]

@@ -23,7 +23,7 @@ ELSEWHERE: dict[str, str] = {
         frontend/handover:asks_for_backedge frontend/handover:replace_dynamo
         frontend/main:build_engine_factory frontend/main:check_model_flags
         frontend/main:parse_and_check frontend/flags:parse_flags
-        frontend/parser_selection:check_names""",
+        frontend/parser_selection:check_names frontend/model_files:_need_engine""",
     "what is installed, once": "frontend/model_builder:load_builder",
     "the model's format, once": """guided/call_policy:_lead_to guided/call_policy:_stop_reasoning
         guided/call_policy:read_reasoning_tags frontend/response/inert_content:_spell_markers
