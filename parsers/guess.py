@@ -44,6 +44,14 @@ class Guess:
         """
         return self._beginning if len(self._beginning) >= MAX_BEGINNING else self._beginning + more
 
+    def is_longer(self, limit: int, more: str) -> bool:
+        """Whether the text with `more` has more characters, without white space around it.
+
+        limit: at most `MAX_MARKUP`. White space of a text beyond `MAX_BEGINNING` counts.
+        """
+        so_far = self.begin_with(more)
+        return len(so_far) >= MAX_BEGINNING or len(so_far.strip()) > limit
+
     def _append(self, text: str) -> None:
         self.pieces.append(text)
         if len(self._beginning) < MAX_BEGINNING:

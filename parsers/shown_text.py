@@ -34,7 +34,7 @@ from ..base.limits import MAX_MARKUP, MAX_READ_AGAIN, MAX_SPACE
 from .arguments.tool_calls import FindMarkup, ToolCallEmitter
 from .events import Content, Reasoning, ToolCallCut
 from .format import COMPLETE, FIRST_STATES, TEXT_STATES, Jump, State
-from .guess import MAX_BEGINNING, Guess
+from .guess import Guess
 from .held_back import HeldText, hold
 
 # Characters between and around calls that are not text.
@@ -265,8 +265,7 @@ class ShownText:
         is_after_call = not guess.opening and self.calls.index >= 0
         if is_after_call and self._shows_unread(guess, text):
             return True
-        so_far = guess.begin_with(text)
-        if len(so_far) >= MAX_BEGINNING or len(so_far.strip()) > MAX_MARKUP:
+        if guess.is_longer(MAX_MARKUP, text):
             return False
         if is_after_call:
             self.keep(text)

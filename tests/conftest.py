@@ -56,7 +56,7 @@ MORE = (
         f"tests/e2e/test_mistral.py::test_every_cell_is_served_or_refused_by_name[{kind}"
         for kind in ("vllm, ", "plain", "sglang")
     ),
-    "tests/tokenization/test_mistral.py::test_prompts_of_later_versions",
+    "tests/tokenization/test_mistral.py::test_prompts_of_later_versions_have_the_engines_ids",
     "tests/e2e/test_native_parsers.py",
     "tests/e2e/test_offline.py",
     "tests/e2e/test_offline_command.py",

@@ -82,7 +82,7 @@ def is_missing(name: str) -> bool:
 
 def is_module(name: str) -> bool:
     """Whether `name`, a dotted name below `backedge` or a folder of tools, is a module's."""
-    path = name.removeprefix("backedge.").replace(".", "/")
+    path = "package" if name == "backedge" else name.removeprefix("backedge.").replace(".", "/")
     return f"{path}.py" in tracked() or f"{path}/" in tracked()
 
 

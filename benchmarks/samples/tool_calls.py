@@ -15,7 +15,17 @@ from .sample import ADD_NOTE, LEAD, NOTE, NOTE_JSON, Call, Outcome, Sample
 TEXT = NOTE["text"]
 CALL_JSON = f'{{"name": "add_note", "arguments": {NOTE_JSON}}}'
 PYTHONIC = "add_note(text='Olé, \"Ann\"!', count=3)"
+# The call as Python writes it.
+PYTHON_OBJECT = repr({"name": "add_note", "arguments": NOTE})
 THINK = ("<think>", "</think>")
+SOLAR = (
+    *("<|content|>", "<|end|>", "<|begin|>", "<|tool_calls|>", "<|calls|>"),
+    *("<|tool_call:begin|>", "<|tool_call:name|>", "<|tool_call:args|>", "<|tool_call:end|>"),
+)
+SOLAR_2 = (
+    *("<|tool_call:start|>", "<|tool_call:end|>"),
+    *("<|tool_arg:start|>", "<|tool_arg:value|>", "<|tool_arg:end|>"),
+)
 PARSER, TOOL_PARSER = "parser/{}.py", "tool_parsers/{}_tool_parser.py"
 
 
@@ -400,6 +410,43 @@ MORE_TOOL_CALLS: dict[str, Sample] = {
         "vllm 0.33 parser/plamo3.py",
         special=("<|plamo:begin_", "<|plamo:end_", ":plamo|>"),
         chat_template_kwargs={"enable_thinking": False},
+    ),
+    "apriel": one_call(
+        f"[BEGIN FINAL RESPONSE]\n{LEAD}\n<tool_calls>[{CALL_JSON}]</tool_calls>",
+        "ServiceNow-AI/Apriel-1.6-15b-Thinker chat template",
+    ),
+    "iquest_coder_v2": one_call(
+        f"{LEAD}\n<iquestcoder_tool_call>add_note\n<arg_key>text</arg_key>\n"
+        f"<arg_value>{TEXT}</arg_value>\n<arg_key>count</arg_key>\n<arg_value>3</arg_value>\n"
+        "</iquestcoder_tool_call>",
+        "vllm 0.33 tool_parsers",
+    ),
+    "openpangu_v2": one_call(
+        f"{LEAD}<|tool_call_start|>[{CALL_JSON}]<|tool_call_end|>",
+        "vllm 0.33 tool_parsers/openpangu_v2_tool_parser.py",
+        special=("<|tool_call_start|>", "<|tool_call_end|>"),
+    ),
+    "sarashina": one_call(
+        f"{LEAD}<|tool_calls|>[{PYTHON_OBJECT}]",
+        "docs/compatibility.md",
+        special=("<|tool_calls|>",),
+    ),
+    "solar_open": one_call(
+        f"<|content|>{LEAD}<|end|><|begin|>assistant<|tool_calls|><|tool_call:begin|>call000000"
+        f"<|tool_call:name|>add_note<|tool_call:args|>{NOTE_JSON}<|tool_call:end|><|calls|>",
+        "upstage/Solar-Open-100B chat template",
+        special=SOLAR,
+    ),
+    "solar_open2": one_call(
+        f"{LEAD}<|tool_call:start|>add_note\n<|tool_arg:start|>text<|tool_arg:value|>{TEXT}"
+        "<|tool_arg:end|>\n<|tool_arg:start|>count<|tool_arg:value|>3<|tool_arg:end|>\n"
+        "<|tool_call:end|>",
+        "docs/compatibility.md",
+        special=SOLAR_2,
+    ),
+    "step_audio_2": one_call(
+        f"{LEAD}<tool_call>function\nadd_note\n{NOTE_JSON}</tool_call>",
+        "stepfun-ai/Step-Audio-2-mini chat template",
     ),
     "nemotron_deci": one_call(
         f"{LEAD}<TOOLCALL>[{CALL_JSON}]</TOOLCALL>",

@@ -126,10 +126,15 @@ def check_server(command: ServerCommand, facts: ModelFacts) -> Iterator[Finding]
     for kind, name, detection in given:
         served = kind._replace(prefix=server_names.PREFIX, process="the server")
         yield from _check_name(served, name, detection, facts)
-    others = [None if find_own_name(name) else name for _, name, _ in given]
-    yield from check_engine_names(command.engine, ParserNames(*others))
-    ours = [find_own_name(name) is not None for _, name, _ in given if name]
-    if command.engine == "vllm" and len(set(ours)) > 1:
+    yield from _check_pair(command.engine, (command.tool_call, command.reasoning))
+
+
+def _check_pair(engine: Engine, names: Sequence[str | None]) -> Iterator[Finding]:
+    """Check both parsers together: those of the engine, and whether one of them is Backedge's."""
+    others = [None if find_own_name(name) else name for name in names]
+    yield from check_engine_names(engine, ParserNames(*others))
+    ours = [find_own_name(name) is not None for name in names if name]
+    if engine == "vllm" and len(set(ours)) > 1:
         yield Finding(
             "error",
             "parsers",
@@ -137,7 +142,7 @@ def check_server(command: ServerCommand, facts: ModelFacts) -> Iterator[Finding]
             "start",
             BOTH,
         )
-    elif command.engine == "vllm" and ours == [False]:
+    elif engine == "vllm" and ours == [False]:
         text = "beside a parser of vLLM, none of Backedge's reads the rest of an answer"
         yield Finding("note", "parsers", text, BOTH)
 

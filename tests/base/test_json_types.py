@@ -94,6 +94,7 @@ OTHER_BOUNDS = {
     "parsers/json_rest.py": "parts of a text whose depth was read",
     "parsers/partial_json.py": "a key",
     "templates/auto_parsers.py": "tokenizer files; tokenizers takes 128 levels, and they are large",
+    "templates/render_process.py": "variables, whose depth was checked",
     "testing/transcripts.py": "transcripts of this package",
     "tokenization/cut_points.py": "what tokenizers writes of a file, whose bound is its own",
     "tokenization/detokenizer/vocabulary.py": "as above",

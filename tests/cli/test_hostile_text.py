@@ -94,7 +94,13 @@ def others(_: Path) -> list[list[str]]:
     return [["parsers"], ["parsers", "--json"], ["completion", "bash"], [HOSTILE]]
 
 
-BUILD = [inspect_and_replay, doctor, parse, offline, others]
+def top(_: Path) -> list[list[str]]:
+    return [
+        ["top", "--times", "1", "--every", "0.1", url] for url in (HOSTILE, f"http://{HOSTILE}")
+    ]
+
+
+BUILD = [inspect_and_replay, doctor, parse, offline, top, others]
 
 
 def check(command: list[str]) -> None:
@@ -116,11 +122,12 @@ def test_nothing_is_obeyed(build: Callable[[Path], list[list[str]]], tmp_path: P
 
 def test_every_command_is_tried() -> None:
     names = {*COMMANDS} - {"completion", "parsers", "frontend-flags"}  # they show no foreign text
-    assert names <= {"inspect", "replay", "doctor", "parse", "offline"}
+    assert names <= {"inspect", "replay", "doctor", "parse", "offline", "top"}
 
 
 # What writes to a stream without base/terminal.py, and why.
 WRITERS = {
+    "cli/top.py": "the code that clears the screen",
     "frontend/flags.py": "the help of our own flags",
     "worker/pool/fork_server_main.py": "errors of the system, in a process without our modules",
 }
