@@ -335,13 +335,19 @@ class RequestPump:
     async def _read(self, outputs: AsyncIterator[JsonObject]) -> None:
         if self._again is not None:
             outputs = self._again.follow(outputs)
+        aborted: list[JsonObject] = []
         async for output in outputs:
             if self._ended or engine_error(output) is not None:
                 self._failure = output  # of no effect if the response has ended
+            elif output.get("finish_reason") in ABORTS and self._open:
+                aborted.append(output)  # if it shuts down, it raises, and another one goes on
             elif self._stream is not None:
                 self._add(output, self._stream)
                 while (room := self._stream.room) is not None:
                     await room
+        for output in aborted:
+            if self._stream is not None and not self._ended:
+                self._add(output, self._stream)
 
     def _add(self, output: JsonObject, stream: RequestStream) -> None:
         """Post-process an output of the engine."""
@@ -479,12 +485,9 @@ class RequestPump:
         self._metrics.count_chunk(scheduled, streams=self._params.stream)
         for call in scheduled.calls:
             if call in MALFORMATIONS:
-                logger.info(
-                    "request %s: a call of parser %s stays open: %s",
-                    self._params.response_id,
-                    self._worker.backend.parsers_name,
-                    call,
-                )
+                told = "request %s: a call of parser %s stays open: %s"
+                name = self._worker.backend.parsers_name
+                logger.info(told, self._params.response_id, name, call)
         return chunk
 
 

@@ -13,6 +13,7 @@ import pytest
 from backedge.base.errors import ParserFailedError
 from backedge.base.json_types import JsonObject
 from backedge.postprocess.delta_builder import aggregate_deltas
+from backedge.postprocess.engine_output import ABORTS
 from backedge.postprocess.messages import KEY
 from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays
 from backedge.worker.request_stream import WorkerPostprocessor
@@ -329,6 +330,19 @@ def test_a_slow_client_gets_larger_chunks(pause_s: float, delays: MergeDelays) -
     if pause_s:
         assert len(sent) <= 10 / pause_s + 3
     assert sent[-1].at <= 10 + pause_s + 0.001
+
+
+@pytest.mark.parametrize("reason", ABORTS)
+def test_an_engine_that_shuts_down_has_another_worker_go_on(reason: str) -> None:
+    """vLLM ends a request as aborted, and then Dynamo's handler raises: that is no end."""
+    script: list[Step] = [output("a"), 0.1, output("b", 0, reason), 0.1]
+    failed = run_in_virtual_time(
+        answer(Engine([*script, RuntimeError("it shuts down")]), CountingBackend(LOWEST))
+    )
+    assert str(failed[-1].chunk["raised"]) == "it shuts down"
+    assert [delta.finish_reason for delta in deltas(failed[:-1])] == [None]
+    ended = run_in_virtual_time(answer(Engine(script), CountingBackend(LOWEST)))
+    assert deltas(ended)[-1].finish_reason == "length"
 
 
 EARLY: dict[str, tuple[list[Step], JsonObject, list[int]]] = {
