@@ -19,10 +19,11 @@ from ..tokenization.model_files import has_mistral_tokenizer, load_tokenizer_jso
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 
-def read_tokenizer(path: str) -> object:
+def read_tokenizer(path: str, *, asks_hub: bool) -> object:
     """Load the tokenizer of a model.
 
-    path: of its folder, or its name on a hub if transformers finds it there.
+    path: of its folder, or its name on a hub, if transformers finds it there or has stored it here.
+    asks_hub: whether that may be asked.
     Raises `SetupError` if no tokenizer can be read there.
     """
     folder = Path(path)
@@ -41,10 +42,10 @@ def read_tokenizer(path: str) -> object:
         raise SetupError(
             f"{path} is not a folder with a tokenizer; name the model's folder with --model."
         )
-    return read_engine_tokenizer(path)
+    return read_engine_tokenizer(path, asks_hub=asks_hub)
 
 
-def read_engine_tokenizer(path: str) -> object:
+def read_engine_tokenizer(path: str, *, asks_hub: bool) -> object:
     """Load a model's tokenizer as engines do, for their parsers. Raises as `read_tokenizer`."""
     if importlib.util.find_spec("transformers") is None:
         raise SetupError(
@@ -55,7 +56,9 @@ def read_engine_tokenizer(path: str) -> object:
 
     # A recording may be foreign, so it must not make us run code.
     try:
-        tokenizer: object = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        tokenizer: object = AutoTokenizer.from_pretrained(
+            path, trust_remote_code=False, local_files_only=not asks_hub
+        )
     except Exception as error:
         # A tokenizer's files can make transformers raise anything.
         reason = " ".join(str(error).split())[:300]
@@ -83,15 +86,18 @@ class ParserChoice(NamedTuple):
 
 
 class LoadedModel:
-    """The tokenizer of a recorded model. path: its folder; None: as recorded.
+    """The tokenizer of a recorded model.
 
+    path: of its folder, or its name on a hub; None: as recorded, and then no hub is asked, since a
+        stranger may have written the recording.
     Raises `SetupError` if no tokenizer can be read there.
     """
 
     def __init__(self, recorded: RecordedModel, path: str | None) -> None:
         self.recorded = recorded
         self.path = path or recorded.path
-        self.tokenizer = read_tokenizer(self.path)
+        self._asks_hub = path is not None
+        self.tokenizer = read_tokenizer(self.path, asks_hub=self._asks_hub)
         self.detokenizers: DetokenizerFactory = detokenizers(self.tokenizer)
 
     def build(self, choice: ParserChoice) -> Parts:
@@ -107,5 +113,6 @@ class LoadedModel:
             return Parts(self.detokenizers, parsers, "linear")
         engine = self.recorded.engine if choice.engine is None else choice.engine
         known = next((name for name in ENGINES if name == engine), None)
-        native = native_parsers(known, read_engine_tokenizer(self.path), names)
+        tokenizer = read_engine_tokenizer(self.path, asks_hub=self._asks_hub)
+        native = native_parsers(known, tokenizer, names)
         return Parts(self.detokenizers, native, "native")

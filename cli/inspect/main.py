@@ -86,7 +86,7 @@ def command(**flags: object) -> None:
             print_text(line)
     else:
         path = options.output or _default_output(options, chosen.row)
-        write_private(path, render_page(inspection))
+        write_private(path, render_page(inspection), follows=options.output is not None)
         print_text(str(path))
 
 
@@ -193,9 +193,16 @@ def serve_pages(port: int, rows: list[RequestRow], render: Callable[[RequestRow]
             print_text("stopped", err=True)
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read: it contains requests and answers."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+def write_private(path: Path, text: str, *, follows: bool) -> None:
+    """Write a file that only its owner can read: it contains requests and answers.
+
+    follows: a link to another file. Otherwise raises `SetupError` for one: the author of the
+        recording may have put it there.
+    """
+    if not follows and path.is_symlink():
+        raise SetupError(f"{path} is a symbolic link; name the page with --output.")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | (0 if follows else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         os.fchmod(descriptor, 0o600)  # the file may have existed
         file.write(text)

@@ -19,12 +19,12 @@ RECORDED = call().model
 
 
 def test_reads_a_folder() -> None:
-    assert isinstance(read_tokenizer(MODEL), Tokenizer)
+    assert isinstance(read_tokenizer(MODEL, asks_hub=False), Tokenizer)
 
 
 def test_a_folder_without_a_tokenizer_names_the_flag(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="--model"):
-        read_tokenizer(str(tmp_path))
+        read_tokenizer(str(tmp_path), asks_hub=False)
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,22 @@ def test_the_tokenizer_may_be_elsewhere() -> None:
     assert LoadedModel(gone, MODEL).build(ParserChoice()).name == "linear qwen3+hermes"
     with pytest.raises(SetupError, match="/nowhere"):
         LoadedModel(gone, None)
+
+
+@pytest.mark.parametrize("given", [None, "a/name"])
+def test_a_recording_makes_nobody_ask_a_hub(
+    given: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only `--model` does: a stranger may have written the name."""
+    transformers = pytest.importorskip("transformers")
+    asked: list[object] = []
+
+    def note(*_: object, local_files_only: bool, **__: object) -> object:
+        asked.append(local_files_only)
+        raise OSError("not here")
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", note)
+    stranger = msgspec.structs.replace(RECORDED, path="a/name")
+    with pytest.raises(SetupError, match="a/name"):
+        LoadedModel(stranger, given)
+    assert asked == [given is None]

@@ -46,6 +46,17 @@ def test_writes_the_page_and_prints_where(file: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_follows_no_link_beside_a_recording(file: Path, tmp_path: Path) -> None:
+    other, path = tmp_path / "other", file.with_suffix(".html")
+    other.write_text("mine")
+    path.symlink_to(other)
+    result = run(file)
+    assert result.exit_code
+    assert f"{path} is a symbolic link" in result.output
+    assert other.read_text() == "mine"
+    assert run(file, "--output", path).output == f"{path}\n"
+
+
 def test_writes_the_page_where_it_is_asked_to(file: Path, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.touch(0o644)
@@ -124,7 +135,7 @@ def test_without_the_tokenizer_there_are_ids_and_the_reason(tmp_path: Path) -> N
 def test_parsers_that_are_not_here_are_replaced_with_the_reason(
     tmp_path: Path, names: ParserNames, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> NoReturn:
+    def refuse(*_: object, **__: object) -> NoReturn:
         raise SetupError("that engine is not installed")
 
     monkeypatch.setattr(load_model, "native_parsers", refuse)
