@@ -31,7 +31,10 @@ OBJECTS = {
 LISTS = {
     *("pythonic", "olmo3", "lfm2", "apertus", "cohere_command3", "granite", "nemotron_deci"),
     *("hunyuan_a13b", "jamba", "llama3_json", "phi4_mini_json", "xlam"),
+    *("apriel", "openpangu_v2", "sarashina"),
 }
+# All marks of this format are special tokens, so words are glued where they were.
+GLUED = {"solar_open2"}
 FAMILIES = [family for family in WRITERS if family.name not in LISTS]
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=[each.name for each in FAMILIES])
 
@@ -67,9 +70,12 @@ def in_frame(family: Family, whole: str, at: int) -> Iterator[tuple[str, str]]:
     end = spelling_of(family).partition("{arguments}")[2].strip().removeprefix("}")
     if not begin or not end or begin.endswith('tool="'):
         return  # messages, whose headers tell what is no call
+    if "{index}" in begin:
+        return  # the id in front of the name has no words for a client
     start, stop = whole.rindex(begin, 0, at), whole.index(end, at)
     yield "an empty frame", whole[:start] + begin + whole[stop:]
-    yield "words", f"{whole[:start]}{begin}omega omega{whole[stop:]}"
+    gap = "\n" if begin[-1].isalnum() else ""
+    yield "words", f"{whole[:start]}{begin}{gap}omega omega{whole[stop:]}"
 
 
 def readings(family: Family, output: str) -> Iterator[list[Event]]:
@@ -101,5 +107,6 @@ def test_both_calls_beside_no_call_are_complete(family: Family, position: int) -
         for events in readings(family, output):
             assert classify(events, PAIRS[position]) is Class.RIGHT, (kind, output, events)
             shown = find_words([read_shown(events).text])
-            assert shown.count("omega") == output.count("omega"), (kind, output, events)
+            glued = family.name in GLUED
+            assert glued or shown.count("omega") == output.count("omega"), (kind, output, events)
             assert not differs_without_stream(events)
