@@ -94,7 +94,8 @@ class Deployment(NamedTuple):
     instance_id: the model's first worker. card: the model's. engine: routes requests as the
         frontend's flags say. config: Dynamo's own flags. flags: the others, as parsed by
         `dynamo.frontend`. runtime: of this process; None if unknown.
-    regenerates: whether plain workers generate malformed calls again.
+    regenerates: whether malformed calls are to be generated again; for a `ChatModel`, whether
+        they are.
     """
 
     instance_id: dynamo.ModelInstance
@@ -152,13 +153,7 @@ class ChatModel:
         self._preprocess = preprocess
         self.local_factories = local_factories
         runtime_config = dynamo.read_runtime_config(card)
-        worker_card = read_worker_card(runtime_config)
-        self._is_plain = worker_card is None
-        self._regenerates = (
-            deployment.regenerates and wrap_engine is not as_it_is
-            if worker_card is None
-            else worker_card.regenerates
-        )
+        self._is_plain = read_worker_card(runtime_config) is None
         self.grammar_start = GrammarStart(reasoning, self._is_plain, lambda: local_factories()[1])
         self._read_again_by = runtime_config.tool_call_parser
 
@@ -293,7 +288,7 @@ class ChatModel:
         limit, params = self.deployment.config.migration_limit, prepared.params
         grammar, start = prepared.grammar, self.grammar_start
         may_call = params.parser.parses_own_syntax and not params.parser.once
-        if params.n > 1 and grammar is None and may_call and self._regenerates:
+        if params.n > 1 and grammar is None and may_call and self.deployment.regenerates:
             return SplitChoices(engine, params)
         if grammar is None or params.n > 1 or not limit:
             return engine

@@ -165,7 +165,7 @@ class EngineFactory:
             text, build_own = blocks.preprocess, functools.partial(load, own)
             blocks = blocks._replace(preprocess=MediaPreprocessor(text, build_own))
         model = ChatModel(
-            deployment,
+            deployment._replace(regenerates=builder.regenerates),
             *blocks,
             reasoning=builder.call_policy.reasoning,
             report=self._local_parsing.report,

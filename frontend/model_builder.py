@@ -181,19 +181,26 @@ class ChatModelBuilder(abc.ABC):
     @functools.cached_property
     def call_policy(self) -> CallPolicy:
         """When calls are held to a grammar of the model's own syntax."""
+        # Dynamo moves no request with a grammar, and then `auto` needs none.
+        policy = self._card_policy
+        return dataclasses.replace(policy, always=False) if self.regenerates else policy
+
+    @functools.cached_property
+    def _card_policy(self) -> CallPolicy:
+        """The policy of the card, as if no call were generated again."""
         engine = None if self.worker_card is None else self.worker_card.engine
         read_tokens = functools.partial(read_added_tokens, Path(self.path))
         names = self.configured.names
-        policy = read_call_policy(self.runtime_config, names, engine, read_tokens)
-        # Dynamo moves no request with a grammar, and then `auto` needs none.
-        return dataclasses.replace(policy, always=False) if self._regenerates(policy) else policy
+        return read_call_policy(self.runtime_config, names, engine, read_tokens)
 
-    def _regenerates(self, policy: CallPolicy) -> bool:
+    @property
+    def regenerates(self) -> bool:
         """Whether malformed calls are generated again, by the workers or for plain ones."""
         if self.worker_card is not None:
             return self.worker_card.regenerates
         described = find_described(self.configured, self.kind)
-        return self.deployment.regenerates and policy.calls is not None and not described
+        has_grammar = self._card_policy.calls is not None
+        return self.deployment.regenerates and has_grammar and not described
 
     @functools.cached_property
     def reads_media(self) -> bool:
@@ -223,10 +230,11 @@ class ChatModelBuilder(abc.ABC):
             return as_it_is
         if find_described(self.configured, self.kind):
             return await self._start_pool(parsing)
-        calls = self.call_policy.calls
-        if not self.deployment.regenerates:
-            return as_it_is
-        if calls is None:
+        if self.regenerates:
+            module = await asyncio.to_thread(load_engine_module, "dynamo", "plain_workers")
+            regenerate: Callable[..., WrapEngine] = module.regenerate
+            return regenerate(self.call_policy.calls, local_factories, parsing)
+        if self.deployment.regenerates:
             logger.warning(
                 "model %s: %s regenerate: the parser %r has no grammar of calls, so malformed "
                 "calls stay open",
@@ -234,10 +242,7 @@ class ChatModelBuilder(abc.ABC):
                 MALFORMED_FLAG,
                 self.configured.names.tool_call,
             )
-            return as_it_is
-        module = await asyncio.to_thread(load_engine_module, "dynamo", "plain_workers")
-        wrap: WrapEngine = module.regenerate(calls, local_factories, parsing)
-        return wrap
+        return as_it_is
 
     async def _start_pool(self, parsing: LocalParsing) -> WrapEngine:
         """Start the processes that run the model's own description. Raises as `wrap_plain`."""

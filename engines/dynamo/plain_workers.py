@@ -17,7 +17,7 @@ from typing_extensions import override
 from ...base.json_types import JsonObject
 from ...frontend.chat_model import WrapEngine
 from ...frontend.metrics import LocalParsing
-from ...frontend.response.worker_stream import find_output
+from ...frontend.response.worker_stream import read_outputs
 from ...frontend.turns.turn_keeper import LocalFactories
 from ...parsers.format import Format
 from ...postprocess.settings import MERGE_DELAYS, PostprocessSettings
@@ -48,15 +48,6 @@ class PooledEngine(RoutedEngine):
         outputs = read_outputs(items)
         chunks = self._postprocessor.stream(outputs, params, request["token_ids"], handle)
         return handle.stop_after(chunks)
-
-
-async def read_outputs(
-    items: AsyncIterator[AnnotatedItem | JsonObject],
-) -> AsyncIterator[JsonObject]:
-    """Yield the outputs in a worker's stream. Raises `WorkerError`."""
-    async for item in items:
-        if (output := find_output(item)) is not None:
-            yield output
 
 
 class StopAtTheEnd(EngineRequestHandle):

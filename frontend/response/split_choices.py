@@ -24,7 +24,7 @@ from ...postprocess.messages import (
     encode,
     read,
 )
-from .worker_stream import find_output
+from .worker_stream import read_outputs
 
 Arrived = asyncio.Queue[tuple[int, JsonObject | Exception | None]]
 """The outputs of choices, each with its index; then an error, or None."""
@@ -84,10 +84,9 @@ class SplitChoices(RoutedEngine):
         try:
             items = await self._engine.generate(self._choose(request, index), context=own)
             async with aclosing(stop_together(items, context, own)) as items:
-                async for item in items:
+                async for output in read_outputs(items):
                     has_begun.set()
-                    if (output := find_output(item)) is not None:
-                        await arrived.put((index, output))
+                    await arrived.put((index, output))
             await arrived.put((index, None))
         except Exception as error:  # noqa: BLE001 - `_generate` raises it
             await arrived.put((index, error))

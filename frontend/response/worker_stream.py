@@ -117,6 +117,15 @@ def find_output(item: AnnotatedItem | JsonObject) -> JsonObject | None:
     return item.data()
 
 
+async def read_outputs(
+    items: AsyncIterator[AnnotatedItem | JsonObject],
+) -> AsyncIterator[JsonObject]:
+    """Yield the outputs in a worker's stream. Raises `WorkerError`."""
+    async for item in items:
+        if (output := find_output(item)) is not None:
+            yield output
+
+
 async def _client_has_left(context: Context) -> bool:
     """Whether a stream ended because its client left.
 

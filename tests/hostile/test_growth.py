@@ -34,7 +34,8 @@ ELSEWHERE: dict[str, str] = {
     "chunks as they come": """frontend/factory:generator
         frontend/response/guided_moves:_generate frontend/response/guided_moves:_go_on
         frontend/response/split_choices:_generate frontend/response/split_choices:_read
-        frontend/response/worker_stream:read_and_record postprocess/choice:_find_stop""",
+        frontend/response/worker_stream:read_and_record
+        frontend/response/worker_stream:read_outputs postprocess/choice:_find_stop""",
     "a request's choices and what its worker has not sent": """
         postprocess/chunk_scheduler:__init__ postprocess/chunk_scheduler:_set_due
         postprocess/chunk_scheduler:_take postprocess/chunk_scheduler:flush

@@ -104,7 +104,7 @@ class Model:
         self.request = ParserRequest(tools=list(self.tools), tool_choice="auto")
 
     def read(self, token_ids: Sequence[int]) -> str:
-        return b"".join(map(self.detokenizers.token_bytes, token_ids)).decode("utf-8", "replace")
+        return self.detokenizers.read(token_ids)
 
     def ask(self, slip: Slip, mode: WorkerMalformedCalls, *, stream: bool = False) -> ChoiceDelta:
         """Return the sum of all deltas of the answer."""

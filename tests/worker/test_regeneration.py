@@ -99,7 +99,7 @@ def count_prompt(script: list[Step], tokens: int) -> list[Step]:
 
 
 def read(token_ids: list[int] | tuple[int, ...] | Any) -> str:
-    return b"".join(map(tiny_detokenizers().token_bytes, token_ids)).decode("utf-8", "replace")
+    return tiny_detokenizers().read(token_ids)
 
 
 def written(text: str) -> list[Step]:
