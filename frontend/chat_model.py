@@ -26,6 +26,7 @@ from ..guided.call_policy import ReasoningTags
 from ..postprocess.fallback import Report
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
 from ..postprocess.postprocessor import Postprocessor, log_failure
+from ..postprocess.settings import StreamCalls
 from ..postprocess.stop_tokens import take_stop_tokens
 from ..recording.recorder import Recorder, draw
 from ..tokenization.model_files import read_vocabulary_size
@@ -95,7 +96,7 @@ class Deployment(NamedTuple):
         frontend's flags say. config: Dynamo's own flags. flags: the others, as parsed by
         `dynamo.frontend`. runtime: of this process; None if unknown.
     regenerates: whether malformed calls are to be generated again; for a `ChatModel`, whether
-        they are.
+        they are. stream_calls: as of `PostprocessSettings`, for plain workers.
     """
 
     instance_id: dynamo.ModelInstance
@@ -105,6 +106,7 @@ class Deployment(NamedTuple):
     flags: argparse.Namespace
     runtime: dynamo.Runtime | None = None
     regenerates: bool = False
+    stream_calls: StreamCalls | None = None
 
     def endpoint(self) -> dynamo.Endpoint:
         """Return the endpoint of the model's workers, for your own router or client.

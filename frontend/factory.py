@@ -125,6 +125,7 @@ class EngineFactory:
                 self._flags,
                 self._runtime,
                 self._ours.malformed_calls == "regenerate",
+                self._ours.stream_calls,
             )
             answer = await self._build_answer(deployment)
         except SetupError as error:

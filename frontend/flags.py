@@ -14,6 +14,7 @@ from ..base.errors import MALFORMED_FLAG, exiting
 from ..base.flags import FlagParser, add_to, check_misspelt, check_variables, flag, parse_amount
 from ..base.limits import PROMPT_CACHE_MB
 from ..parsers.parser_lookup import Kind
+from ..postprocess.settings import STREAM_CALLS_FLAG, StreamCalls, check_stream_calls
 from ..recording import flags as record_flags
 from ..tokenization import tokenizer_selection as tokenizer_flags
 from ..tokenization.tokenizer_selection import BACKEND_FLAG, Backend, is_installed
@@ -77,6 +78,13 @@ FLAGS = (
         default="open",
         help="Malformed calls of plain workers: 'regenerate' has the model write them again.",
     ),
+    flag(
+        STREAM_CALLS_FLAG,
+        choices=get_args(StreamCalls),
+        dest="stream_calls",
+        help=f"With {MALFORMED_FLAG} regenerate: 'whole' (the default there) sends a call once it "
+        "is right, 'arguments' sends JSON arguments while they are written.",
+    ),
     PROCESSING,
 )
 
@@ -91,7 +99,7 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     allowed_modules: of tokenizers that workers may name.
     prompt_cache_mb: size of the prompt cache; 0 for no cache.
     record: None to record nothing. turns: None to keep no answers.
-    malformed_calls: what becomes of those of plain workers.
+    malformed_calls: what becomes of those of plain workers. stream_calls: how these leave.
     """
 
     tokenizer: tokenizer_flags.TokenizerSelection
@@ -103,6 +111,7 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     record: record_flags.RecordSettings | None = None
     turns: turn_flags.TurnSettings | None = None
     malformed_calls: PlainMalformedCalls = "open"
+    stream_calls: StreamCalls | None = None
 
     @property
     def chat_processor(self) -> str:
@@ -135,6 +144,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
     with exiting(prefix=""):
         check_misspelt(rest, [*known, *PARSER_FLAGS])
         turns = turn_flags.read_turn_settings(parsed)
+        check_stream_calls(parsed.malformed_calls, parsed.stream_calls)
     backend = tokenizer.backend
     parsers: Kind | None = None
     if backend != "vllm" and not (backend is None and is_installed("vllm")):
@@ -149,6 +159,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
         record_flags.read_record_settings(parsed),
         turns,
         parsed.malformed_calls,
+        parsed.stream_calls,
     )
 
 

@@ -233,7 +233,13 @@ class ChatModelBuilder(abc.ABC):
         if self.regenerates:
             module = await asyncio.to_thread(load_engine_module, "dynamo", "plain_workers")
             regenerate: Callable[..., WrapEngine] = module.regenerate
-            return regenerate(self.call_policy.calls, local_factories, parsing)
+            return regenerate(
+                self.call_policy.calls,
+                local_factories,
+                parsing,
+                self.deployment.stream_calls,
+                self.deployment.config.migration_limit,
+            )
         if self.deployment.regenerates:
             logger.warning(
                 "model %s: %s regenerate: the parser %r has no grammar of calls, so malformed "

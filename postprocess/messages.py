@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from ..base.errors import ProtocolError
 from ..base.json_types import NestingError, check_nesting
-from ..parsers.base import ParserRequest
+from ..parsers.base import ParserRequest, WorkerMalformedCalls
 from ..tokenization.detokenizer import DetokenizerOptions
 
 VERSION = 1
@@ -68,6 +69,15 @@ class PostprocessParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only
     def annotates_tokens(self) -> bool:
         """Whether deltas carry the ids or logprobs of their tokens."""
         return self.logprobs is not None or self.return_token_ids
+
+    def treat_malformed(
+        self, calls: WorkerMalformedCalls, *, streams: bool = False
+    ) -> PostprocessParams:
+        """Return what has malformed calls treated so. streams: arguments leave at once."""
+        if self.parser.malformed_calls == calls and not streams:
+            return self
+        parser = replace(self.parser, malformed_calls=calls, streams_arguments=streams)
+        return replace(self, parser=parser)
 
 
 class WorkerCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -6,10 +6,12 @@ from typing import Literal
 
 import msgspec
 
+from ..base.errors import MALFORMED_FLAG, SetupError
 from ..base.limits import PROCESS_MEMORY_MB
 from ..parsers.base import WorkerMalformedCalls
 
 OnError = Literal["degrade", "fail"]
+STREAM_CALLS_FLAG = "--postprocess-stream-calls"
 StreamCalls = Literal["whole", "arguments"]
 Latency = Literal["lowest", "balanced", "throughput"]
 
@@ -57,3 +59,12 @@ class PostprocessSettings(msgspec.Struct, frozen=True, kw_only=True):
     delays: MergeDelays = MERGE_DELAYS["balanced"]
     deadline_s: float = 2.0
     memory_mb: int = PROCESS_MEMORY_MB
+
+
+def check_stream_calls(malformed_calls: WorkerMalformedCalls, stream: StreamCalls | None) -> None:
+    """Raise `SetupError` if calls are to wait for nothing."""
+    if stream == "whole" and malformed_calls != "regenerate":
+        raise SetupError(
+            f"{STREAM_CALLS_FLAG} whole needs {MALFORMED_FLAG} regenerate; without it calls leave "
+            "as they are written. Drop one of the two."
+        )

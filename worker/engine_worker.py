@@ -36,6 +36,7 @@ from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import Kind, linear_parsers, uses_native
 from ..parsers.response_template import describing_name
 from ..postprocess.messages import PostprocessParams
+from ..postprocess.settings import check_stream_calls
 from ..postprocess.stop_tokens import take_stop_tokens
 from ..recording.recording import RecordedModel
 from ..templates.auto_parsers import resolve_auto
@@ -311,12 +312,8 @@ class Worker(abc.ABC, Generic[HandlerT]):
         Raises `SetupError` if there is no grammar for the model's calls, or flags contradict.
         """
         settings = self.settings.postprocess
+        check_stream_calls(settings.malformed_calls, settings.stream_calls)
         if settings.malformed_calls != "regenerate":
-            if settings.stream_calls == "whole":
-                raise SetupError(
-                    "--postprocess-stream-calls whole needs --postprocess-malformed-calls "
-                    "regenerate; without it calls leave as they are written. Drop one of the two."
-                )
             return None
         names = self.settings.names
         format_ = find_call_format(names, lambda: read_vocabulary(tokenizer).ids)

@@ -33,6 +33,7 @@ from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_
 from ..parsers.response_template import DESCRIBED, describing_name
 from ..postprocess.settings import (
     MERGE_DELAYS,
+    STREAM_CALLS_FLAG,
     Latency,
     MergeDelays,
     OnError,
@@ -147,7 +148,7 @@ SHARED_FLAGS: tuple[Flag, ...] = (
         "them as written, in a call that no client executes; 'repair' guesses.",
     ),
     flag(
-        "--postprocess-stream-calls",
+        STREAM_CALLS_FLAG,
         choices=get_args(StreamCalls),
         help="With --postprocess-malformed-calls regenerate: 'whole' (the default there) sends a "
         "call once it is right, 'arguments' sends JSON arguments while they are written.",

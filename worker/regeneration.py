@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..base.errors import ProtocolError
+from ..base.errors import BackedgeError, ProtocolError
 from ..base.json_types import JsonObject
 from ..guided.call_again import (
     AttemptBudget,
@@ -40,6 +40,10 @@ class Attempt(NamedTuple):
 
     outputs: AsyncIterator[JsonObject]
     engine: EngineRequestHandle
+
+
+class AttemptLostError(BackedgeError):
+    """The worker of an attempt is gone; another one may go on in its place."""
 
 
 StartAttempt = Callable[[JsonObject, str], Attempt]
@@ -110,7 +114,7 @@ class Regeneration:
         self._requests = 0  # of the engine, after the first
         self._before: list[Chunk] = []  # what was unsent before the last attempt
         self._kept = -1
-        self._is_within = False  # the last attempt goes on within a call that has begun to leave
+        self._within: tuple[str, int] | None = None  # see `_build_grammar`
         self._in_prompt = 0  # output in the prompt of the engine's last request
         self._taken_as_sent = 0  # output that post-processing did not get from this engine
         self._discarded_here = 0
@@ -179,7 +183,7 @@ class Regeneration:
     def note_sent(self, scheduled: ScheduledChunk) -> None:
         """Note what post-processing has given; its end tells how many tokens were discarded."""
         self.sent += scheduled.token_ids
-        may_end = scheduled.finished or not self._is_within
+        may_end = scheduled.finished or self._within is None
         if self._first_fault is not None and len(self.sent) > self._kept and may_end:
             self._count("complete")
         _, self.unsent = split(self.unsent, len(scheduled.token_ids))
@@ -206,7 +210,6 @@ class Regeneration:
             self._count("open")
             return False
         self._budget.spend((0, kept), discarded)
-        self._is_within = bool(faulty.name)
         self._discarded_here += discarded
         self.fault, self._taken_back, self._last_fault = fault, discarded, fault
         self._before = self.unsent
@@ -222,21 +225,46 @@ class Regeneration:
     ) -> JsonObject | None:
         """Return the grammar of another attempt. text: in front of the call, of its first token.
 
+        If the call has begun to leave, `_within` becomes its name, and where in the output its
+        arguments begin.
         waiting: tokens that stay and were not sent.
         """
-        shared, request = self._shared, self._params.parser
         if not faulty.name:
-            return build_call_grammar(shared.format, request, text)
-        resumed = self._token_ids[self._params.prompt_length :]
-        output = shared.read([*resumed, *self.sent, *waiting])
+            self._within = None
+            return build_call_grammar(self._shared.format, self._params.parser, text)
+        output = self._read_output(waiting)
         # They may have been read from other text, such as JSON in a string.
         if not faulty.arguments or not output.endswith(faulty.arguments):
             return None
-        return build_rest_grammar(shared.format, request, faulty.name, faulty.arguments)
+        self._within = faulty.name, len(output) - len(faulty.arguments)
+        return self._go_on_within(output)
+
+    def _go_on_within(self, output: str) -> JsonObject | None:
+        """Return the grammar of the rest of a call that has begun to leave."""
+        name, begin = self._within or ("", 0)
+        return build_rest_grammar(self._shared.format, self._params.parser, name, output[begin:])
+
+    def _read_output(self, waiting: Sequence[int]) -> str:
+        """Return what was sent, and the text of `waiting` after it."""
+        resumed = self._token_ids[self._params.prompt_length :]
+        return self._shared.read([*resumed, *self.sent, *waiting])
 
     def start(self) -> Attempt:
         """Start the attempt that was planned."""
         return self._go_on(self._grammar)
+
+    def move(self) -> Attempt:
+        """Go on elsewhere: the attempt's worker is gone.
+
+        A call that is not complete is written anew, or what has not left of it.
+        """
+        grammar = None
+        if self._first_fault is not None:
+            grammar, missing = self._grammar, self._kept - len(self.sent)
+            if missing < 0:  # without a grammar if all its arguments have left
+                grammar = self._go_on_within(self._read_output([]))
+            self.unsent, _ = split(self.unsent, missing)
+        return self._go_on(grammar)
 
     def fall_back(self) -> Attempt | None:
         """Go on after the malformed call, which stays open: the engine refuses the attempt.

@@ -11,14 +11,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from math import inf
 
-from msgspec.structs import replace
-
 from ..base.errors import ParserFailedError, ProtocolError, RequestError
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_ERROR, MAX_PARAMS_CHARACTERS
 from ..base.log import get_logger
 from ..engines.dynamo.types import Context, ResponseSender
-from ..parsers.base import WorkerMalformedCalls
 from ..parsers.events import MALFORMATIONS
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.engine_output import ABORTS, engine_error, parse_engine_output
@@ -31,7 +28,7 @@ from .chunk_writer import ChunkWriter, PostprocessedWriter
 from .egress import Egress, PullEgress, PushEgress, ReceiverGoneError
 from .engine_request import EngineRequestHandle
 from .metrics import WorkerMetrics
-from .regeneration import Regeneration
+from .regeneration import Attempt, AttemptLostError, Regeneration
 from .token_rate import TokenRate
 
 logger = get_logger(__name__)
@@ -55,16 +52,6 @@ def read_params(request: JsonObject) -> PostprocessParams | None:
         # The frontend post-processes unchanged chunks, so the client loses nothing.
         logger.warning("request passes without post-processing: %s", error)
         return None
-
-
-def treat_malformed(
-    params: PostprocessParams, malformed_calls: WorkerMalformedCalls, *, streams: bool = False
-) -> PostprocessParams:
-    """Return `params` with what becomes of malformed calls. streams: arguments leave at once."""
-    if params.parser.malformed_calls == malformed_calls and not streams:
-        return params
-    parser = replace(params.parser, malformed_calls=malformed_calls, streams_arguments=streams)
-    return replace(params, parser=parser)
 
 
 class WorkerPostprocessor:
@@ -112,14 +99,14 @@ class WorkerPostprocessor:
         """
         malformed_calls = self.backend.settings.malformed_calls
         # A recording has the final answer, which every reader reads alike.
-        params = treat_malformed(
-            params, "open" if malformed_calls == "regenerate" else malformed_calls
+        params = params.treat_malformed(
+            "open" if malformed_calls == "regenerate" else malformed_calls
         )
         recorder = None
         if self._recorder is not None:
             recorder = self._recorder.start(params, token_ids, context)
         if again is not None:
-            params = treat_malformed(params, malformed_calls, streams=again.streams)
+            params = params.treat_malformed(malformed_calls, streams=again.streams)
         pump = RequestPump(self, params, token_ids, engine, recorder, again)
         return pump.pull(outputs) if sender is None else pump.push(outputs, sender)
 
@@ -295,20 +282,23 @@ class RequestPump:
 
     async def _attempt(self, again: Regeneration) -> None:
         """Generate a call again; if the engine refuses that, go on without."""
-        outputs, self._engine = again.start()
+        attempt: Attempt | None = again.start()
         self._open.add(0)
         self._restart(again)
-        try:
-            await self._read(outputs)
-        except Exception as error:
-            if again.is_answered:
-                raise
-            logger.warning("a call is not generated again: the engine refuses: %s", error)
-            attempt = again.fall_back()
-            self._leave_open(again)
-            if attempt is not None:
-                outputs, self._engine = attempt
+        while attempt is not None:
+            outputs, self._engine = attempt
+            attempt = None
+            try:
                 await self._read(outputs)
+            except AttemptLostError:
+                attempt = again.move()
+                self._restart(again)
+            except Exception as error:
+                if again.is_answered:
+                    raise
+                logger.warning("a call is not generated again: the engine refuses: %s", error)
+                attempt = again.fall_back()
+                self._leave_open(again)
 
     def _restart(self, again: Regeneration) -> None:
         """Restart post-processing with what was generated and stays."""
@@ -329,7 +319,7 @@ class RequestPump:
 
     def _leave_open(self, again: Regeneration) -> None:
         """Restart post-processing so that malformed calls stay open from now on."""
-        self._params = treat_malformed(self._params, "open")
+        self._params = self._params.treat_malformed("open")
         self._restart(again)
 
     async def _read(self, outputs: AsyncIterator[JsonObject]) -> None:

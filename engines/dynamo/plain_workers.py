@@ -15,18 +15,21 @@ from typing import cast
 from typing_extensions import override
 
 from ...base.json_types import JsonObject
+from ...base.log import get_logger
 from ...frontend.chat_model import WrapEngine
 from ...frontend.metrics import LocalParsing
-from ...frontend.response.worker_stream import read_outputs
+from ...frontend.response.worker_stream import is_lost, read_outputs
 from ...frontend.turns.turn_keeper import LocalFactories
 from ...parsers.format import Format
-from ...postprocess.settings import MERGE_DELAYS, PostprocessSettings
+from ...postprocess.settings import MERGE_DELAYS, PostprocessSettings, StreamCalls
 from ...worker.backend import InlineBackend
 from ...worker.engine_request import EngineRequestHandle
-from ...worker.regeneration import Attempt, Regenerator
+from ...worker.regeneration import Attempt, AttemptLostError, Regenerator
 from ...worker.request_stream import WorkerPostprocessor, read_params
 from .contexts import stop_together
 from .types import AnnotatedItem, Context, RoutedEngine, WorkerContext
+
+logger = get_logger(__name__)
 
 
 class PooledEngine(RoutedEngine):
@@ -80,18 +83,24 @@ class StopAtTheEnd(EngineRequestHandle):
 
 
 def regenerate(
-    format_: Format, local_factories: LocalFactories, parsing: LocalParsing
+    format_: Format,
+    local_factories: LocalFactories,
+    parsing: LocalParsing,
+    stream_calls: StreamCalls | None,
+    limit: int,
 ) -> WrapEngine:
     """Return what has the malformed calls of one model generated again.
 
-    format_: of its calls. parsing: counts them.
+    format_: of its calls. parsing: counts them. stream_calls: as of `PostprocessSettings`.
+    limit: how many workers may go on in place of those that died within attempts of a request.
     """
     detokenizers, parsers = local_factories()
     settings = PostprocessSettings(malformed_calls="regenerate", delays=MERGE_DELAYS["lowest"])
     backend = InlineBackend(detokenizers, parsers, settings, parsing.report)
     count = parsing.count_regenerated(parsers.name)
-    regenerator = Regenerator(format_, detokenizers.read, count)
-    return functools.partial(RegeneratingEngine, WorkerPostprocessor(backend), regenerator)
+    streams = stream_calls == "arguments"
+    regenerator = Regenerator(format_, detokenizers.read, count, streams)
+    return functools.partial(RegeneratingEngine, WorkerPostprocessor(backend), regenerator, limit)
 
 
 class RegeneratingEngine(RoutedEngine):
@@ -101,10 +110,15 @@ class RegeneratingEngine(RoutedEngine):
     """
 
     def __init__(
-        self, postprocessor: WorkerPostprocessor, regenerator: Regenerator, engine: RoutedEngine
+        self,
+        postprocessor: WorkerPostprocessor,
+        regenerator: Regenerator,
+        limit: int,
+        engine: RoutedEngine,
     ) -> None:
         self._postprocessor = postprocessor
         self._regenerator = regenerator
+        self._limit = limit
         self._engine = engine
 
     @override
@@ -116,8 +130,12 @@ class RegeneratingEngine(RoutedEngine):
         def start(attempt: JsonObject, ending: str) -> Attempt:
             # It is stopped alone: the client's request goes on.
             own = whole.detached(whole.id() + ending)
-            return Attempt(stop_together(self._read(attempt, own), whole, own), StopAlone(own))
+            outputs = self._read(attempt, own)
+            if ending:  # Dynamo moves the first request itself
+                outputs = moves.watch(outputs, own)
+            return Attempt(stop_together(outputs, whole, own), StopAlone(own))
 
+        moves = Moves(self._limit)
         params, token_ids = read_params(request), request["token_ids"]
         again = None
         if params is not None:
@@ -132,6 +150,31 @@ class RegeneratingEngine(RoutedEngine):
     ) -> AsyncGenerator[JsonObject, None]:
         async for output in read_outputs(await self._engine.generate(request, context=context)):
             yield output
+
+
+class Moves:
+    """The moves of one request to other workers, at most `limit`."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+
+    async def watch(
+        self, outputs: AsyncIterator[JsonObject], context: Context
+    ) -> AsyncGenerator[JsonObject, None]:
+        """Yield the outputs of an attempt. Raises `AttemptLostError` if its worker is gone."""
+        has_ended = False
+        try:
+            async for output in outputs:
+                has_ended = output.get("finish_reason") is not None
+                yield output
+        except Exception as error:
+            if has_ended:
+                return
+            if not is_lost(error) or not self._left:
+                raise
+            self._left -= 1
+            logger.warning("request %s: its worker is gone: %s", context.id(), error)
+            raise AttemptLostError(str(error)) from error
 
 
 class StopAlone(EngineRequestHandle):

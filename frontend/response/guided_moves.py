@@ -21,12 +21,10 @@ from ...postprocess.messages import Chunk, PostprocessParams
 from ...postprocess.postprocessor import Postprocessor
 from ..grammar_start import GrammarStart
 from ..turns.turn_keeper import LocalFactories
-from .worker_stream import StreamReader, WorkerError, find_output, interpret_error
+from .worker_stream import StreamReader, WorkerError, find_output, interpret_error, is_lost
 
 logger = get_logger(__name__)
 
-# Another worker has no more room than the one that said so.
-_FULL = "CapacityExhausted:"
 # With these a value begins that a grammar goes on with.
 _JSON_BEGINNINGS = '{["'
 
@@ -84,9 +82,7 @@ class GuidedMoves:
 
     async def _plan(self, error: Exception, first: JsonObject) -> JsonObject | None:
         """Return the request that another worker gets after `error`; None: it is lost."""
-        shown = interpret_error(error)
-        is_lost = isinstance(shown, WorkerError) and shown.retryable
-        if not is_lost or str(shown).startswith(_FULL) or not self._left:
+        if not is_lost(error) or not self._left:
             return None
         self._left -= 1
         token_ids = self._reader.token_ids[0]
@@ -101,7 +97,7 @@ class GuidedMoves:
         logger.warning(
             "request %s: its worker is gone, another one goes on: %s",
             self._params.response_id,
-            shown,
+            interpret_error(error),
         )
         return request
 

@@ -28,7 +28,8 @@ from ...recording.recording import Outcome
 
 # Dynamo's names for a worker that is gone, does not answer or is full, wherever it notices that: in
 # the text of an exception of any type, and of an item of the stream.
-UNAVAILABLE = ("Unavailable:", "DeadlineExceeded:", "CapacityExhausted:")
+FULL = "CapacityExhausted:"
+UNAVAILABLE = ("Unavailable:", "DeadlineExceeded:", FULL)
 # Its names for a request that the worker refuses. So Dynamo takes any ValueError and TypeError of a
 # worker; its frontends hide their text, and since 1.7 its workers do.
 REFUSED = ("InvalidRequest:", "BackendInvalidArgument:")
@@ -102,6 +103,13 @@ def interpret_error(error: Exception) -> Exception:
     if isinstance(error, DynamoException | HttpError | BackedgeError):
         return error
     return WorkerError(f"{type(error).__name__}: {error}", retryable=False)
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether the request's worker is gone, so that another one may go on."""
+    shown = interpret_error(error)
+    # Another worker has no more room than the one that said so.
+    return isinstance(shown, WorkerError) and shown.retryable and not str(shown).startswith(FULL)
 
 
 def find_output(item: AnnotatedItem | JsonObject) -> JsonObject | None:

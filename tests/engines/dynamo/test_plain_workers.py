@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from backedge.base.json_types import JsonObject
@@ -17,6 +17,9 @@ from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import KEY
 from backedge.postprocess.messages import encode as encode_message
 from backedge.postprocess.postprocessor import Postprocessor
+from backedge.postprocess.settings import StreamCalls
+from hypothesis import given
+from hypothesis import strategies as st
 from typing_extensions import override
 
 from tests.frontend.doubles import Annotated, Context
@@ -26,6 +29,8 @@ from tests.support import encode, message, params, tiny_detokenizers, tiny_parse
 NAMES = ParserNames("hermes")
 PROMPT = [1, 2, 3]
 BAD = call("{}")
+BEFORE = "Look.\n"
+MEANT = f"{BEFORE}{GOOD}\nDone."
 ROME = [{"name": "get_weather", "arguments": '{"city": "Rome"}'}]
 
 
@@ -89,12 +94,46 @@ class Worker:
         yield Annotated({"token_ids": [], "finish_reason": "stop"})
 
 
-async def read(worker: Worker, context: Request, parsing: LocalParsing, **fields: Any) -> Any:
+class Mortal(Worker):
+    """Writes `BEFORE`, a malformed call, then what `MEANT` has after the tokens of a request.
+
+    lives: how many tokens it gives, at most, to each request but the first before it dies.
+    """
+
+    def __init__(self, *lives: int) -> None:
+        super().__init__()
+        self._lives = list(lives)
+
+    @override
+    async def generate(self, request: JsonObject, *, context: Any) -> AsyncIterator[Annotated]:
+        kept = tiny_detokenizers().read(request["token_ids"][len(PROMPT) :])
+        self._texts.append(MEANT.removeprefix(kept) if self.requests else f"{BEFORE}{BAD}!")
+        return await super().generate(request, context=context)
+
+    @override
+    async def _write(self, text: str, context: Request) -> AsyncIterator[Annotated]:
+        mortal = len(self.requests) > 1 and self._lives
+        left = min(self._lives.pop(0), len(encode(text))) if mortal else -1
+        async for item in super()._write(text, context):
+            if not left:
+                self._running = 0
+                raise RuntimeError("Unavailable: no such worker")
+            left -= 1
+            yield item
+
+
+async def read(
+    worker: Worker,
+    context: Request,
+    parsing: LocalParsing,
+    stream_calls: StreamCalls | None = None,
+    **fields: Any,
+) -> Any:
     """Return the message of an answer."""
     factories = (tiny_detokenizers(), tiny_parsers(NAMES))
     format_ = find_call_format(NAMES)
     assert format_ is not None
-    engine = regenerate(format_, lambda: factories, parsing)(worker)
+    engine = regenerate(format_, lambda: factories, parsing, stream_calls, limit=2)(worker)
     asked = params(prompt_length=len(PROMPT), parser=declare(), **fields)
     request = {"token_ids": PROMPT, "extra_args": {KEY: encode_message(asked)}}
     reader = StreamReader(asked, lambda: Postprocessor(asked, *factories, prompt_token_ids=PROMPT))
@@ -167,3 +206,25 @@ def test_a_refused_attempt_leaves_the_call_open() -> None:
     answer = ask(worker)
     assert [one["name"] for one in answer["tool_calls"]] == ["get_weather"]
     assert answer["content"].endswith(" Done.")
+
+
+lives = st.integers(0, len(encode(GOOD)) + 4)
+
+
+@given(lives, lives)
+@pytest.mark.parametrize("stream_calls", get_args(StreamCalls))
+def test_another_worker_goes_on_in_place_of_one_that_died_within_an_attempt(
+    stream_calls: StreamCalls, first: int, second: int
+) -> None:
+    worker = Mortal(first, second)
+    answer = ask(worker, stream_calls=stream_calls)
+    assert (answer["tool_calls"], answer["content"]) == (ROME, "Look.\nDone.")
+    assert len(worker.requests) == 4
+
+
+def test_workers_that_die_for_ever_end_the_request() -> None:
+    worker = Mortal(3, 3, 3)
+    with pytest.raises(WorkerError) as raised:
+        ask(worker)
+    assert raised.value.retryable
+    assert len(worker.requests) == 4
