@@ -1,171 +1,137 @@
-"""The parsers of two checkouts in one run: CPU time per token, as ratios of paired rounds.
+"""A benchmark of this checkout and of another one, in turn, as ratios of paired rounds.
 
-    python -m benchmarks.beside ../older [--json] [--families hermes glm45] [--rounds 4]
+    python -m benchmarks.beside ../older worker_cost [--json] [--rounds 4] [-- --limit-s 1]
 
-Each checkout's parsers run in a process of their own, with this environment's packages. Both read
-the same tokens, in turn: a call of each format with a long argument, and an answer and reasoning
-without markers. A ratio is the first's figure, this checkout's, divided by the other's in the same
-round; a machine that is slow for a while is so for both.
+Each checkout runs its own benchmark with its own package and this environment's others; what comes
+after `--` goes to both. Both take turns, so a machine that is slow for a while is so for both. Rows
+with the same words are one case, and each of their figures has a ratio: this checkout's by the
+other's in the same round, and the median of the rounds.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from backedge.tokenization.detokenizer import read_vocabulary
 
-from .parsers import LongCall, families, program_text
 from .report import build_parser, compare_rounds, show
 
 ROOT = Path(__file__).parent.parent
-# Starts of both processes: each lies otherwise in memory, which alone makes one a tenth faster.
-STARTS = 8
-# The fastest of so many counts: the others met something else on the machine.
-REPETITIONS = 5
-# The process of a checkout. It uses names that no checkout has moved.
-CHILD = """
-import gc, json, sys, time
-# This checkout may be installed: the other one must not take modules from it.
-sys.meta_path = [each for each in sys.meta_path if not each.__module__.startswith("__editable__")]
-from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.linear_parsers import Vocabulary
-from backedge.parsers.parser_lookup import linear_parsers
-gc.disable()
-factories = {}
-for line in sys.stdin:
-    plan = json.loads(line)
-    request = ParserRequest(tools=plan["tools"], tool_choice="auto")
-    key = json.dumps([plan["names"], plan["ids"]])
-    if key not in factories:
-        factories[key] = linear_parsers(ParserNames(*plan["names"]), Vocabulary(plan["ids"]))
-    spent = []
-    for _ in range(REPETITIONS):
-        parser, pieces = factories[key](request, []), plan["pieces"]
-        feed, began = parser.feed, time.process_time_ns()
-        for text, token_ids in pieces:
-            feed(text, token_ids)
-        parser.finish()
-        spent.append(time.process_time_ns() - began)
-    print(min(spent), flush=True)
-    gc.collect()
-""".replace("REPETITIONS", str(REPETITIONS))
-
-
-class Case(msgspec.Struct):
-    """The input of both checkouts. names: of the tools' and the reasoning's parser.
-
-    ids: the marker tokens. pieces: each token's text and ids.
-    """
-
-    name: str
-    names: tuple[str | None, str | None]
-    tools: list[Any]
-    ids: dict[str, int]
-    pieces: list[tuple[str, list[int]]]
+Figures = dict[tuple[str, str], float]
+"""The figures of one run, by case and name."""
 
 
 class Row(msgspec.Struct):
-    """One case. us: per token, of this checkout. ratio: to the other's, the rounds' median.
-
-    fastest: the ratio of the fastest rounds, which a busy machine changes least.
-    """
+    """One figure. median: of this checkout. ratio: to the other's, the rounds' median."""
 
     case: str
-    tokens: int
-    us: float
+    figure: str
+    median: float
     ratio: float
-    fastest: float
 
 
 class Checkout:
-    """A process with the parsers of one checkout."""
+    """The package and the benchmarks of one checkout. packages: an empty folder for links."""
 
-    def __init__(self, root: Path, stack: ExitStack) -> None:
-        packages = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        (packages / "backedge").symlink_to(root.resolve(), target_is_directory=True)
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", CHILD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(packages)},
+    def __init__(self, root: Path, packages: Path) -> None:
+        self._root = root.resolve()
+        package = packages / "backedge"
+        package.mkdir()
+        for folder in self._root.iterdir():
+            if folder.is_dir() and any(folder.glob("*.py")):
+                (package / folder.name).symlink_to(folder)
+        for file in (self._root / "package").glob("*.py"):
+            (package / file.name).symlink_to(file)
+        self._path = packages
+
+    def measure(self, benchmark: str, flags: Sequence[str]) -> Figures:
+        """Run a benchmark once. Raises RuntimeError if it fails."""
+        command = [sys.executable, "-m", f"benchmarks.{benchmark}", "--json", *flags]
+        path = os.pathsep.join(map(str, (self._path, self._root)))
+        environment = {**os.environ, "PYTHONPATH": path}
+        done = subprocess.run(
+            command, cwd=self._root, env=environment, stdout=subprocess.PIPE, check=False
         )
-        stack.callback(self._process.communicate)
-        stack.callback(self._process.kill)
-
-    def measure(self, case: Case) -> float:
-        """Return CPU microseconds per token. Raises RuntimeError if the process has ended."""
-        to, answers = self._process.stdin, self._process.stdout
-        if to is None or answers is None:
-            raise RuntimeError("the process has no pipes")
-        print(json.dumps(msgspec.to_builtins(case)), file=to, flush=True)
-        if not (line := answers.readline()):
-            raise RuntimeError("the parsers' process has ended; its error is above")
-        return int(line) / 1000 / len(case.pieces)
+        if done.returncode:
+            raise RuntimeError(f"{self._root}: the benchmark fails; its error is above")
+        return dict(read_figures(json.loads(done.stdout)))
 
 
-def list_cases(wanted: Sequence[str], size: int) -> Iterator[Case]:
-    """Yield the cases. wanted: families; none for all. size: argument tokens of each call."""
-    words = [(word, [0]) for word in program_text(4 * size).split(" ")]
-    for name, opening in (("content", []), ("reasoning", [("<think>", [1])])):
-        yield Case(name, ("hermes", "qwen3"), [], {"<think>": 1}, [*opening, *words])
-    for family in families()[0]:
-        if wanted and family.name not in wanted:
-            continue
-        ids = dict(read_vocabulary(family.tokenizer).ids)
-        pieces = LongCall(family, size).pieces(shows_special_tokens=True)
-        names = family.format_names[0], None
-        yield Case(family.name, names, list(family.sample.tools), ids, pieces)
+def read_figures(tables: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], float]]:
+    """Yield the figures of a benchmark's report.
+
+    A row's case is what it has besides: its words, and all of its field `case`. Titles of tables
+    differ between commits.
+    """
+    for row in itertools.chain(*(rows for rows in tables.values() if isinstance(rows, list))):
+        leaves = dict(list_leaves(row))
+        figures = {
+            name: value
+            for name, value in leaves.items()
+            if isinstance(value, int | float) and not name.startswith("case.")
+        }
+        case = ", ".join(str(leaf) for name, leaf in leaves.items() if leaf and name not in figures)
+        for name, value in figures.items():
+            yield (case.strip(", "), name), value
 
 
-def measure(cases: Sequence[Case], other: Path, rounds: int) -> Iterator[Row]:
-    """Yield a row for each case, once all rounds have run."""
-    found: Mapping[str, tuple[list[float], list[float]]] = {case.name: ([], []) for case in cases}
-    for start in range(STARTS):
-        with ExitStack() as stack:
-            roots = (ROOT, other) if start % 2 else (other, ROOT)
-            started = {root: Checkout(root, stack) for root in roots}
-            both = started[ROOT], started[other]
-            for number in range(-1, rounds):  # the first compiles the formats
-                for place, case in enumerate(cases):
-                    for side in (0, 1) if (start + number + place) % 2 else (1, 0):
-                        us = both[side].measure(case)
-                        if number >= 0:
-                            found[case.name][side].append(us)
-    for case in cases:
-        ours, others = found[case.name]
-        yield Row(
-            case.name,
-            len(case.pieces),
-            statistics.median(ours),
-            compare_rounds(ours, others),
-            min(ours) / min(others),
-        )
+def list_leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values in nested objects and lists, each with its name."""
+    if not isinstance(value, dict | list):
+        yield name, value
+        return
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from list_leaves(inner, f"{name}.{key}" if name else str(key))
 
 
-def main() -> None:
-    """Run the benchmark and print its report."""
+def compare(rounds: Iterable[tuple[Figures, Figures]]) -> Iterator[Row]:
+    """Yield a row for each figure that both checkouts have. rounds: this one's, the other's."""
+    found: defaultdict[tuple[str, str], tuple[list[float], list[float]]] = defaultdict(
+        lambda: ([], [])
+    )
+    for ours, others in rounds:
+        for name in ours.keys() & others.keys():
+            if ours[name] > 0 and others[name] > 0:
+                found[name][0].append(ours[name])
+                found[name][1].append(others[name])
+    for (case, figure), (one, other) in sorted(found.items()):
+        yield Row(case, figure, statistics.median(one), compare_rounds(one, other))
+
+
+def run_rounds(
+    other: Path, benchmark: str, rounds: int, flags: Sequence[str]
+) -> Iterator[tuple[Figures, Figures]]:
+    """Yield the figures of each round; each checkout goes first in turn."""
+    with tempfile.TemporaryDirectory() as ours, tempfile.TemporaryDirectory() as theirs:
+        checkouts = Checkout(ROOT, Path(ours)), Checkout(other, Path(theirs))
+        for number in range(rounds):
+            print(f"round {number + 1} of {rounds}", file=sys.stderr)
+            order = (0, 1) if number % 2 else (1, 0)
+            measured = {side: checkouts[side].measure(benchmark, flags) for side in order}
+            yield measured[0], measured[1]
+
+
+def main(command_line: Sequence[str] | None = None) -> None:
+    """Run the benchmark in both checkouts and print the ratios."""
     parser = build_parser(__doc__, 4)
     parser.add_argument("checkout", type=Path, help="of another commit, not this one")
-    parser.add_argument("--families", nargs="+", default=[], metavar="NAME")
-    parser.add_argument("--size", type=int, default=1000, help="tokens of an argument, about")
-    arguments = parser.parse_args()
-    cases = list(list_cases(arguments.families, arguments.size))
-    rows = list(measure(cases, arguments.checkout, arguments.rounds))
-    columns = zip(*((row.us, row.ratio, row.fastest) for row in rows), strict=True)
-    medians = map(statistics.median, columns)
-    rows.append(Row("all: medians", sum(row.tokens for row in rows), *medians))
-    show({"us per token, and its ratio to the other checkout's": rows}, as_json=arguments.json)
+    parser.add_argument("benchmark", help="such as frontend_cost, worker_cost or parsers")
+    words = list(sys.argv[1:] if command_line is None else command_line)
+    end = words.index("--") if "--" in words else len(words)
+    arguments = parser.parse_args(words[:end])
+    rounds = run_rounds(arguments.checkout, arguments.benchmark, arguments.rounds, words[end + 1 :])
+    rows = list(compare(rounds))
+    show({f"{arguments.benchmark}, beside {arguments.checkout}": rows}, as_json=arguments.json)
 
 
 if __name__ == "__main__":

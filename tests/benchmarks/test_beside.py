@@ -1,28 +1,60 @@
-"""The parsers of two checkouts, measured in processes of their own."""
+"""Two checkouts' benchmarks in turn, and the ratios of their figures."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from benchmarks import beside
-from benchmarks.beside import ROOT, Case, Checkout, measure
+from benchmarks.beside import Checkout, Row, compare, main, read_figures
 
-PIECES: list[tuple[str, list[int]]] = [("one ", [0]), ("two", [0])]
-CASE = Case("content", ("hermes", "qwen3"), [], {}, PIECES)
+REPORT = {
+    "any title": [
+        {"case": {"system": "ours", "tokens": 600}, "median": {"us": 4.0, "ms": 2.0}},
+        {"system": "ours", "by_length": {"1000": 3.0, "4000": None}, "wrong": ""},
+    ],
+    "settings": {"rounds": 3},
+}
+BENCHMARK = """
+import json, sys
+from backedge import figures
+print(json.dumps({"costs": [{"case": sys.argv[2], "us": figures.US}]}))
+"""
 
 
-def test_each_case_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beside, "STARTS", 1)
-    [row] = measure([CASE], ROOT / "parsers" / "..", rounds=2)
-    assert (row.case, row.tokens) == ("content", 2)
-    assert row.us > 0
-    assert row.ratio > 0
-    assert row.fastest > 0
+def write_checkout(root: Path, us: float) -> Path:
+    (root / "benchmarks").mkdir(parents=True)
+    (root / "benchmarks" / "costs.py").write_text(BENCHMARK)
+    (root / "package").mkdir()
+    (root / "package" / "figures.py").write_text(f"US = {us}\n")
+    return root
 
 
-def test_a_checkout_without_parsers_is_an_error(tmp_path: Path) -> None:
-    with ExitStack() as stack, pytest.raises(RuntimeError, match="has ended"):
-        Checkout(tmp_path, stack).measure(CASE)
+def test_a_figure_is_known_by_its_case_and_name() -> None:
+    assert dict(read_figures(REPORT)) == {
+        ("ours, 600", "median.us"): 4.0,
+        ("ours, 600", "median.ms"): 2.0,
+        ("ours", "by_length.1000"): 3.0,
+    }
+
+
+def test_a_ratio_is_the_median_of_the_rounds() -> None:
+    us, ms = ("case", "us"), ("case", "ms")
+    rounds = [({us: 2.0}, {us: 1.0, ms: 1.0}), ({us: 8.0}, {us: 2.0}), ({us: 3.0}, {us: 1.0})]
+    assert list(compare(rounds)) == [Row("case", "us", 3.0, 3.0)]
+
+
+def test_each_checkout_runs_its_own_package(tmp_path: Path) -> None:
+    packages = [tmp_path / name for name in ("ours", "theirs")]
+    found = []
+    for us, folder in zip((1.5, 3.0), packages, strict=True):
+        folder.mkdir()
+        root = write_checkout(tmp_path / str(us), us)
+        found.append(Checkout(root, folder).measure("costs", ["long"]))
+    assert found == [{("long", "us"): 1.5}, {("long", "us"): 3.0}]
+
+
+def test_a_benchmark_that_fails_is_an_error(tmp_path: Path) -> None:
+    root = write_checkout(tmp_path, 1.0)
+    with pytest.raises(RuntimeError, match="the benchmark fails"):
+        main([str(root), "no_such_benchmark", "--rounds", "1"])
