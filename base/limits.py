@@ -380,7 +380,8 @@ MAX_SUSPECT_RENDER_MS = 10
 """milliseconds: the same while the slow process renders another prompt
 | it is ended, and begins anew when it is its turn"""
 MAX_FETCHED_TURNS = 256
-"""answers: answers of one look-up in the store of turns | the earlier ones are fetched with later requests"""
+"""answers: answers of one look-up in the store of turns
+| the earlier ones are fetched with later requests"""
 MAX_WAITING_TURNS = 64
 """answers: answers that wait for being written to it | they are kept here alone"""
 MAX_WAITING_TURN_BYTES = 16_777_216
@@ -391,7 +392,8 @@ MAX_COMPARED_TURNS = 16_384
 # A prompt whose new parts need more than this fraction of the cache is not cached, because it
 # would displace many others.
 LARGEST_SHARE = 4
-"""prompts: prompts whose new parts the cache of prompts holds, at least | a larger one is not remembered"""
+"""prompts: prompts whose new parts the cache of prompts holds, at least
+| a larger one is not remembered"""
 # Smaller numbers are shared; each takes 40 bytes.
 MAX_NUMBERS = 1_048_576
 """ids: token ids that all its parts share as numbers
