@@ -1,7 +1,8 @@
 """The limits: what a request, an output, a schema or a process may make Backedge hold or wait for.
 
 Each constant is followed by its row of docs/limits.md, which tools/limits_page.py writes: the unit,
-what is limited, and what happens beyond the limit. A string that begins with `#` opens a table.
+what is limited, and what happens beyond the limit. A string that begins with `#` opens a table; the
+page leaves out the last one, whose limits no client and no operator meets.
 """
 
 """# Post-processing"""
@@ -100,10 +101,6 @@ PROCESS_MEMORY_MB = 2048
 MAX_DEATHS = 3
 """processes: processes that die in the steps of a request, or outside of any while serving it
 | the request goes on without its parser, or fails"""
-MAX_START_DEATHS = 5
-"""processes: processes that die before any has served | the worker does not start"""
-PROCESS_START_S = 30
-"""seconds: from the fork of a process until it serves | it is killed"""
 MAX_STEP_S = 2.0
 """seconds: a step of transformers' own parser in a command or a batch
 | the answer goes on without its parser"""
@@ -119,39 +116,12 @@ ANSWER_SILENCE_S = 10.0
 # The metrics of a large fleet take some megabytes.
 MAX_ANSWER_BYTES = 1 << 26
 """bytes: the size of such an answer, and of a worker's card | it is reported as another's"""
-MAX_DELAY_S = 5.0
-"""seconds: the longest wait before a process that died is replaced | it waits no longer"""
-# Time to import an engine's parsers and load a tokenizer from a slow disk.
-FORK_SERVER_START_S = 600
-"""seconds: first start of the fork server | the worker does not start"""
-# The files are cached by then, and requests go to other workers meanwhile.
-FORK_SERVER_RESTART_S = 60
-"""seconds: another start of the fork server | the next one is tried"""
 POOL_ABSENT_S = 10
 """seconds: time in which no process of the pool serves
 | its requests go to other workers, and the worker leaves discovery"""
-# Time to fork a process; normally milliseconds.
-FORK_TIMEOUT_S = 1.5
-"""seconds: a process to be forked | the fork server is replaced"""
-MAX_FORK_SERVER_LINE = 4096
-"""bytes: a line from the fork server | it is replaced"""
-# A longer message is invalid. All steps of a million tokens take a fifth of it.
-MAX_MESSAGE_BYTES = 1 << 28
-"""bytes: a message from a process of the pool | it is replaced"""
-# Chunks of a response that the event loop sends itself; Dynamo buffers twice as many.
-DIRECT_CHUNKS = 128
-"""chunks: chunks of a response that the worker's event loop sends | a thread sends them"""
-STUCK_MS = 20
-"""milliseconds: time that this thread may be stuck with one response
-| another thread sends the others"""
 # An engine whose outputs are not read delivers its tokens in groups.
 MAX_BACKLOG = 256
 """tokens: tokens of a request that wait for a process | the engine's outputs are left unread"""
-# Limit for an error's text, so that no log line or answer repeats a message of megabytes.
-MAX_ERROR = 4096
-"""characters: the text of an engine's error | it is cut"""
-MAX_REASON = 1000
-"""characters: the text of a parser's error | it is cut"""
 
 """# Requests"""
 
@@ -235,14 +205,6 @@ RENDER_MEMORY_MB = 1024
 """MiB: memory of a process that renders, beyond what it starts with | 400"""
 RENDER_ANSWER_S = 30.0
 """seconds: an answer of such a process, on a busy machine | it is replaced, 400"""
-# Streams wait as long in an event loop.
-MAX_LOOP_RENDER_MS = 2
-"""milliseconds: wait for a render in the event loop | a thread waits for it"""
-MAX_THREAD_RENDER_MS = 100
-"""milliseconds: wait for a render in a thread | it goes on in the template's slow process"""
-MAX_SUSPECT_RENDER_MS = 10
-"""milliseconds: the same while the slow process renders another prompt
-| it is ended, and begins anew when it is its turn"""
 MAX_WAITING_RENDERS = 32
 """requests: requests that wait for the slow process of a template, or are served by it | 503"""
 MAX_SHOWN_NAME = 200
@@ -269,17 +231,8 @@ MAX_TURN_BYTES = 4_194_304
 TURN_LOOKUP_MS = 30
 """milliseconds: a look-up in the store of turns that frontends share
 | the request goes on without"""
-MAX_FETCHED_TURNS = 256
-"""answers: answers of one look-up | the earlier ones are fetched with later requests"""
 KEEP_TURNS_EXPIRY_S = 3600
 """seconds: how long that store keeps an answer | it is forgotten; `--keep-turns-expiry`"""
-MAX_WAITING_TURNS = 64
-"""answers: answers that wait for being written to that store | they are kept here alone"""
-MAX_WAITING_TURN_BYTES = 16_777_216
-"""bytes: reasoning and token ids of these answers together | they are kept here alone"""
-MAX_COMPARED_TURNS = 16_384
-"""answers: answers whose rendered form is known to equal the generated one, for each model
-| the first ones are compared again"""
 # For each thread: 1 s of short prompts, or minutes of long ones, which no engine reads faster.
 WAITING_PER_THREAD = 1024
 """requests: requests that wait for a thread, for each thread | 503"""
@@ -289,49 +242,6 @@ MAX_WAITING_CHARACTERS = 268_435_456
 PROMPT_CACHE_MB = 256
 """MiB: parts of prompts whose token ids are remembered, of all models
 | those used longest ago are forgotten; `--prompt-cache-mb`"""
-# A prompt whose new parts need more than this fraction of the cache is not cached, because it
-# would displace many others.
-LARGEST_SHARE = 4
-"""prompts: prompts whose new parts that memory holds, at least | a larger one is not remembered"""
-# Smaller numbers are shared; each takes 40 bytes.
-MAX_NUMBERS = 1_048_576
-"""ids: token ids that all those parts share as numbers
-| larger ones are made anew each time"""
-# Limit of different tokens to cut at. Special tokens come first, then those without a number: a
-# vocabulary may have thousands reserved for later, such as <unused17>.
-MAX_CUT_TOKENS = 1_024
-"""tokens: different tokens in front of which prompts are cut into parts
-| prompts are not cut at the others"""
-MAX_TOKEN_CHARACTERS = 64
-"""characters: a token in front of which prompts are cut | prompts are not cut there"""
-# Limits for any added token, and for all together, because all their parts are compared.
-MAX_ADDED_CHARACTERS = 256
-"""characters: an added token of a tokenizer whose prompts are cut | its prompts are not cut"""
-MAX_ADDED_TOGETHER = 524_288
-"""characters: all its added tokens together | its prompts are not cut"""
-KEPT_TEMPLATES = 64
-"""templates: chat templates whose form of content is remembered, with the `sglang` edge
-| they are looked at again"""
-MAX_SHARED = 16
-"""parsers: reasoning parsers that the requests of a model share, with the `vllm` edge
-| the oldest are made anew"""
-MAX_SHARED_BYTES = 1024
-"""bytes: the arguments of the chat template that requests share one for
-| each request has its own"""
-# Agents send the same tools with every request.
-MAX_TOOL_FORMS_BYTES = 16_777_216
-"""bytes: the standard forms of tools' schemas that are remembered | the oldest are forgotten"""
-MAX_SHORT_CHARACTERS = 2_000
-"""characters: text of a prompt that is made in the event loop | it is made in a thread"""
-MAX_SHORT_MESSAGES = 16
-"""messages: messages of such a prompt | it is made in a thread"""
-MAX_SHORT_MS = 10
-"""milliseconds: CPU time of such a prompt
-| the next 64 short ones of the model are made in threads"""
-# CPU time of short prompts on average, and of each. Streams wait as long for an event loop that
-# makes one; now and then the interpreter collects garbage meanwhile.
-MAX_MEAN_MS = 2
-"""milliseconds: their average, over some 32 prompts | they are made in threads until it is less"""
 
 """# Requests as workers get them"""
 
@@ -388,11 +298,6 @@ TAIL_TOKENS = 1024
 | the reasoning that the prompt opens earlier is not known"""
 MAX_TRIALS = 5000
 """runs: runs of `backedge replay --minimize` | the shortest stream found so far is the result"""
-MAX_SPELLED_NAMES = 1024
-"""names: declared names with other characters than [A-Za-z0-9_] in a redacted recording
-| further ones are redacted"""
-MAX_SEARCHED = 262_144
-"""ids: token ids that are searched for those of single characters | words become fewer tokens"""
 MAX_RECORDING_LINE = 1 << 27
 """bytes: a line of a file of recordings, as it is read | the file is refused, with the line"""
 MAX_RECORDED_MS = 604_800_000
@@ -419,9 +324,6 @@ MAX_EMBEDDED_INPUTS = 2048
 MAX_HELD_INPUTS = 256
 """inputs: inputs of rows that are embedded together
 | further rows are read later"""
-# The memory of the grammars that are remembered: rows often share one.
-MAX_GRAMMARS_BYTES = 268_435_456
-"""bytes: the grammars of rows that transformers' back end remembers | the oldest are forgotten"""
 MAX_IMAGE_BYTES = 67_108_864
 """bytes: the file of an image | the row's error"""
 MAX_IMAGE_PIXELS = 67_108_864
@@ -435,3 +337,107 @@ MAX_ROW_IMAGES = 16
 # Some 800 MB, as RGB.
 MAX_HELD_PIXELS = 268_435_456
 """pixels: images of the rows in an engine | further rows are read later"""
+
+"""# Inside a process"""
+
+MAX_START_DEATHS = 5
+"""processes: processes that die before any has served | the worker does not start"""
+PROCESS_START_S = 30
+"""seconds: from the fork of a process until it serves | it is killed"""
+MAX_DELAY_S = 5.0
+"""seconds: the longest wait before a process that died is replaced | it waits no longer"""
+# Time to import an engine's parsers and load a tokenizer from a slow disk.
+FORK_SERVER_START_S = 600
+"""seconds: first start of the fork server | the worker does not start"""
+# The files are cached by then, and requests go to other workers meanwhile.
+FORK_SERVER_RESTART_S = 60
+"""seconds: another start of the fork server | the next one is tried"""
+# Time to fork a process; normally milliseconds.
+FORK_TIMEOUT_S = 1.5
+"""seconds: a process to be forked | the fork server is replaced"""
+MAX_FORK_SERVER_LINE = 4096
+"""bytes: a line from the fork server | it is replaced"""
+# A longer message is invalid. All steps of a million tokens take a fifth of it.
+MAX_MESSAGE_BYTES = 1 << 28
+"""bytes: a message from a process of the pool | it is replaced"""
+# Chunks of a response that the event loop sends itself; Dynamo buffers twice as many.
+DIRECT_CHUNKS = 128
+"""chunks: chunks of a response that the worker's event loop sends | a thread sends them"""
+STUCK_MS = 20
+"""milliseconds: time that this thread may be stuck with one response
+| another thread sends the others"""
+# Limit for an error's text, so that no log line or answer repeats a message of megabytes.
+MAX_ERROR = 4096
+"""characters: the text of an engine's error | it is cut"""
+MAX_REASON = 1000
+"""characters: the text of a parser's error | it is cut"""
+# Streams wait as long in an event loop.
+MAX_LOOP_RENDER_MS = 2
+"""milliseconds: wait for a render in the event loop | a thread waits for it"""
+MAX_THREAD_RENDER_MS = 100
+"""milliseconds: wait for a render in a thread | it goes on in the template's slow process"""
+MAX_SUSPECT_RENDER_MS = 10
+"""milliseconds: the same while the slow process renders another prompt
+| it is ended, and begins anew when it is its turn"""
+MAX_FETCHED_TURNS = 256
+"""answers: answers of one look-up in the store of turns
+| the earlier ones are fetched with later requests"""
+MAX_WAITING_TURNS = 64
+"""answers: answers that wait for being written to it | they are kept here alone"""
+MAX_WAITING_TURN_BYTES = 16_777_216
+"""bytes: reasoning and token ids of these answers together | they are kept here alone"""
+MAX_COMPARED_TURNS = 16_384
+"""answers: answers whose rendered form is known to equal the generated one, for each model
+| the first ones are compared again"""
+# A prompt whose new parts need more than this fraction of the cache is not cached, because it
+# would displace many others.
+LARGEST_SHARE = 4
+"""prompts: prompts whose new parts the cache of prompts holds, at least
+| a larger one is not remembered"""
+# Smaller numbers are shared; each takes 40 bytes.
+MAX_NUMBERS = 1_048_576
+"""ids: token ids that all its parts share as numbers
+| larger ones are made anew each time"""
+# Limit of different tokens to cut at. Special tokens come first, then those without a number: a
+# vocabulary may have thousands reserved for later, such as <unused17>.
+MAX_CUT_TOKENS = 1_024
+"""tokens: different tokens in front of which prompts are cut into parts
+| prompts are not cut at the others"""
+MAX_TOKEN_CHARACTERS = 64
+"""characters: a token in front of which prompts are cut | prompts are not cut there"""
+# Limits for any added token, and for all together, because all their parts are compared.
+MAX_ADDED_CHARACTERS = 256
+"""characters: an added token of a tokenizer whose prompts are cut | its prompts are not cut"""
+MAX_ADDED_TOGETHER = 524_288
+"""characters: all its added tokens together | its prompts are not cut"""
+KEPT_TEMPLATES = 64
+"""templates: chat templates whose form of content is remembered, with the `sglang` edge
+| they are looked at again"""
+MAX_SHARED = 16
+"""parsers: reasoning parsers that the requests of a model share, with the `vllm` edge
+| the oldest are made anew"""
+MAX_SHARED_BYTES = 1024
+"""bytes: the arguments of the chat template that requests share one for
+| each request has its own"""
+# Agents send the same tools with every request.
+MAX_TOOL_FORMS_BYTES = 16_777_216
+"""bytes: the standard forms of tools' schemas that are remembered | the oldest are forgotten"""
+MAX_SHORT_CHARACTERS = 2_000
+"""characters: text of a prompt that is made in the event loop | it is made in a thread"""
+MAX_SHORT_MESSAGES = 16
+"""messages: messages of such a prompt | it is made in a thread"""
+MAX_SHORT_MS = 10
+"""milliseconds: CPU time of such a prompt
+| the next 64 short ones of the model are made in threads"""
+# CPU time of short prompts on average, and of each. Streams wait as long for an event loop that
+# makes one; now and then the interpreter collects garbage meanwhile.
+MAX_MEAN_MS = 2
+"""milliseconds: their average, over some 32 prompts | they are made in threads until it is less"""
+MAX_SPELLED_NAMES = 1024
+"""names: declared names with other characters than [A-Za-z0-9_] in a redacted recording
+| further ones are redacted"""
+MAX_SEARCHED = 262_144
+"""ids: token ids that are searched for those of single characters | words become fewer tokens"""
+# The memory of the grammars that are remembered: rows often share one.
+MAX_GRAMMARS_BYTES = 268_435_456
+"""bytes: the grammars of rows that transformers' back end remembers | the oldest are forgotten"""

@@ -87,12 +87,12 @@ def _name_required(schema: JsonObject) -> JsonObject:
     properties, named = schema.get("properties"), schema.get("required")
     if not isinstance(properties, dict) or not (named is None or isinstance(named, list)):
         return {}
-    required = [key for key, member in properties.items() if _says_required(member)]
+    required = [
+        key
+        for key, member in properties.items()
+        if isinstance(member, dict) and member.get("required") is True
+    ]
     return {"required": list(dict.fromkeys([*(named or ()), *required]))} if required else {}
-
-
-def _says_required(schema: object) -> bool:
-    return isinstance(schema, dict) and schema.get("required") is True
 
 
 def _rewrite(word: str, value: object, newest: bool, depth: int) -> object:

@@ -21,7 +21,7 @@ import fcntl
 import os
 import stat
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -381,17 +381,13 @@ def _build_embeddings(body: JsonObject, result: GenerationResult, model: str) ->
             {
                 "object": "embedding",
                 "index": index,
-                "embedding": _encode_vector(vector) if is_text else vector,
+                "embedding": base64.b64encode(array("f", vector)).decode() if is_text else vector,
             }
             for index, vector in enumerate(result.embeddings)
         ],
         "model": model,
         "usage": {"prompt_tokens": result.prompt_tokens, "total_tokens": result.prompt_tokens},
     }
-
-
-def _encode_vector(vector: Sequence[float]) -> str:
-    return base64.b64encode(array("f", vector).tobytes()).decode()
 
 
 def _build_completion(

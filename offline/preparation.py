@@ -167,7 +167,9 @@ class Preparation:
         self._vocabulary = read_vocabulary(self.text.tokenizer)
         model, revision = str(backend.config.model), backend.config.revision
         self.vocabulary_size = read_vocabulary_size(find_folder(model, revision))
-        self._parsers = functools.cache(self._build_parsers)
+        self._parsers = functools.cache(
+            lambda names: backend.build_parsers(names, self.text.tokenizer)
+        )
 
     def choose_parsers(self, options: GenerationOptions) -> ParserFactory | None:
         """Return the parsers; None without any. Raises `UnknownParserError`."""
@@ -301,9 +303,6 @@ class Preparation:
                 "Shorten it, or set truncate_prompt_tokens.",
             )
         return min(options.max_new_tokens or context, context - length)
-
-    def _build_parsers(self, names: ParserNames) -> ParserFactory:
-        return self.backend.build_parsers(names, self.text.tokenizer)
 
 
 def build_parser_request(

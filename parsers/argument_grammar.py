@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..base.json_types import JsonObject
-from ..base.limits import MAX_GRAMMAR_SPACE
+from ..base.limits import MAX_GRAMMAR_BYTES, MAX_GRAMMAR_SPACE
 from .format import CALL_STATES, VALUE_STATES, Format, Spelling, State, find_markers
 from .schema import FunctionSchema, ValueSchema, json_type
 
@@ -148,6 +148,19 @@ class _Split(NamedTuple):
 
     texts: list[JsonObject]
     others: JsonObject | None
+
+
+class GrammarBudget:
+    """The bytes left for a grammar: a few references can stand for millions of values."""
+
+    def __init__(self) -> None:
+        self._left = MAX_GRAMMAR_BYTES
+
+    def spend(self, size: int) -> None:
+        """Count `size` bytes of the grammar. Raises `Inexpressible` if none are left."""
+        self._left -= size
+        if self._left < 0:
+            raise Inexpressible(f"its grammar takes more than {MAX_GRAMMAR_BYTES} bytes")
 
 
 class SchemaGrammar:

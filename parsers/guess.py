@@ -44,13 +44,13 @@ class Guess:
         """
         return self._beginning if len(self._beginning) >= MAX_BEGINNING else self._beginning + more
 
-    def is_longer(self, limit: int, more: str) -> bool:
-        """Whether the text with `more` has more characters, without white space around it.
+    def is_too_long(self, more: str) -> bool:
+        """Whether the text with `more` has more than `MAX_MARKUP` characters.
 
-        limit: at most `MAX_MARKUP`. White space of a text beyond `MAX_BEGINNING` counts.
+        White space around it does not count, unless it is longer than `MAX_BEGINNING`.
         """
         so_far = self.begin_with(more)
-        return len(so_far) >= MAX_BEGINNING or len(so_far.strip()) > limit
+        return len(so_far) >= MAX_BEGINNING or len(so_far.strip()) > MAX_MARKUP
 
     def _append(self, text: str) -> None:
         self.pieces.append(text)

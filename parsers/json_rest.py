@@ -17,7 +17,6 @@ import msgspec
 
 from ..base.json_types import JsonObject
 from ..base.limits import (
-    MAX_GRAMMAR_BYTES,
     MAX_GRAMMAR_SPACE,
     MAX_REST_CHARACTERS,
     MAX_REST_MEMBERS,
@@ -26,6 +25,7 @@ from ..base.limits import (
 from .argument_grammar import (
     MAX_DEPTH,
     MAX_LENGTH,
+    GrammarBudget,
     Inexpressible,
     SchemaGrammar,
     differ,
@@ -86,15 +86,9 @@ class _Rest(SchemaGrammar):
 
     def __init__(self, text: str, schema: JsonObject, partial: PartialJson) -> None:
         self._text = text
-        self._left = MAX_GRAMMAR_BYTES
         self._parts = MAX_REST_PARTS
         self._partial = partial
-        super().__init__(schema, any_order=False, spend=self._count)
-
-    def _count(self, size: int) -> None:
-        self._left -= size
-        if self._left < 0:
-            raise Inexpressible(f"its grammar takes more than {MAX_GRAMMAR_BYTES} bytes")
+        super().__init__(schema, any_order=False, spend=GrammarBudget().spend)
 
     def build(self) -> JsonObject:
         """Return the grammar. Raises `Inexpressible`."""

@@ -265,7 +265,7 @@ class ShownText:
         is_after_call = not guess.opening and self.calls.index >= 0
         if is_after_call and self._shows_unread(guess, text):
             return True
-        if guess.is_longer(MAX_MARKUP, text):
+        if guess.is_too_long(text):
             return False
         if is_after_call:
             self.keep(text)

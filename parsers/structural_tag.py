@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ..base.json_types import JsonObject
-from ..base.limits import MAX_ENDS, MAX_GRAMMAR_BYTES
+from ..base.limits import MAX_ENDS
 from .argument_grammar import (
+    GrammarBudget,
     Inexpressible,
     ParameterGrammar,
     either,
@@ -112,7 +113,7 @@ class Arguments:
     """Builds the grammars of arguments in a format's spelling, of one request."""
 
     def __init__(self, format_: Format, spelling: Spelling, *, any_order: bool) -> None:
-        self._left = MAX_GRAMMAR_BYTES
+        self._spend = GrammarBudget().spend
         self._format = format_
         self._spelling = spelling
         self._any_order = any_order
@@ -124,12 +125,6 @@ class Arguments:
             grammar = LiteralGrammar if self._spelling.literals else ParameterGrammar
             return grammar(self._format, self._spelling, schema, any_order, self._spend).build()
         return json_value(schema, any_order=any_order)
-
-    def _spend(self, size: int) -> None:
-        """Count `size` bytes of the grammar: a few references can stand for millions of values."""
-        self._left -= size
-        if self._left < 0:
-            raise Inexpressible(f"its grammar takes more than {MAX_GRAMMAR_BYTES} bytes")
 
 
 class _Calls:

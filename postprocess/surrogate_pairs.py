@@ -43,11 +43,9 @@ def mend_text(text: str) -> str:
 def mend_json(text: str) -> str:
     """Apply `mend_text` to JSON text, which may be incomplete, escapes included."""
     text = mend_text(text)
-    return _ESCAPE.sub(_mend_escape, text) if "\\u" in text else text
-
-
-def _mend_escape(match: re.Match[str]) -> str:
-    return match["kept"] or r"\ufffd"
+    if "\\u" not in text:
+        return text
+    return _ESCAPE.sub(lambda match: match["kept"] or r"\ufffd", text)
 
 
 def mend_part(text: str, *, is_json: bool) -> tuple[str, str]:

@@ -77,13 +77,13 @@ class KeptText:
         # A stop string may end an answer within a word that formats look for.
         kept = {run for run in runs if _has_no_letter(run) or any(run in word for word in own)}
         stays = "".join(kept)
-        texts = dict.fromkeys((*names, *parts, *filter(_is_word, runs)))
+        words = (run for run in runs if is_replaced(run[0]))
+        texts = dict.fromkeys((*names, *parts, *words))
         self.renamed = _rename(texts, own | kept, stays)
-        self.stops = {stop: "".join(map(self._rename_run, _split(stop))) for stop in stops}
+        self.stops = {
+            stop: "".join(self.renamed.get(run, run) for run in _split(stop)) for stop in stops
+        }
         self.letter, self.digit = _choose(LETTERS, stays), _choose(DIGITS, stays)
-
-    def _rename_run(self, run: str) -> str:
-        return self.renamed.get(run, run)
 
     def mask(self, text: str) -> list[str | None]:
         """Return what replaces each character; None for one that is redacted by its kind."""
@@ -131,10 +131,6 @@ class KeptText:
             for start in find_all(text, name):
                 if _is_whole(text, start, start + len(name)):
                     yield start, start + len(name)
-
-
-def _is_word(run: str) -> bool:
-    return is_replaced(run[0])
 
 
 def _choose(characters: str, used: str) -> str:

@@ -74,6 +74,26 @@ def put_constraint(constraints: Mapping[str, Put]) -> Put:
     return put
 
 
+SAME_NAMES = (
+    "n temperature top_p min_p frequency_penalty presence_penalty repetition_penalty"
+).split()
+COMMON: Fields = {
+    "sampling_options": {
+        **{name: put_sampling(name) for name in SAME_NAMES},
+        "best_of": None,
+        "include_stop_str_in_output": None,
+    },
+    "stop_conditions": {
+        "ignore_eos": put_sampling("ignore_eos"),
+        "stop_token_ids": put_stop_tokens,
+        "stop_token_ids_hidden": put_stop_tokens,
+        "stop": None,
+    },
+    "output_options": {"skip_special_tokens": None, "formatted_prompt": None},
+}
+"""The fields that vLLM's and SGLang's messages have alike."""
+
+
 def fill(message: JsonObject, request: JsonObject, fields: Fields, defaults: JsonObject) -> None:
     """Write a request into the fields of a message.
 
@@ -259,13 +279,12 @@ class StreamedRequest:
             )
         try:
             self._read_prompt(found)
-            return self._read_last(found) if is_last else self._read_chunk(found)
+            if not is_last:
+                return self._read_chunk(found)
+            last = self._held.pop(found.index, {"index": found.index, "token_ids": []})
+            return [last | self._read_end(found)]
         except ValueError as error:
             raise ProtocolError(f"the engine sent lists of different lengths: {error}") from error
-
-    def _read_last(self, end: Message) -> list[JsonObject]:
-        last = self._held.pop(end.index, {"index": end.index, "token_ids": []})
-        return [last | self._read_end(end)]
 
     def _read_chunk(self, chunk: Message) -> list[JsonObject]:
         index, count = chunk.index, len(chunk.token_ids)

@@ -167,7 +167,9 @@ def _check_end(facts: ModelFacts) -> Iterator[Finding]:
     end = max(ends, key=len)
     if facts.token_ids[end] in known:
         yield Finding("ok", "end of answers", f"{end} ends generation")
-    elif facts.tools.format is None or not _is_marker(facts.tools.format, end):
+    elif facts.tools.format is None or not any(
+        end in by_marker for by_marker in facts.tools.format.states.values()
+    ):
         yield Finding(
             "warning",
             "end of answers",
@@ -175,10 +177,6 @@ def _check_end(facts: ModelFacts) -> Iterator[Finding]:
             f"generation ends at {', '.join(map(str, sorted(known)))}: answers may run on",
             "add the token to eos_token_id in generation_config.json",
         )
-
-
-def _is_marker(format_: Format, token: str) -> bool:
-    return any(token in by_marker for by_marker in format_.states.values())
 
 
 def names_for_stock(facts: ModelFacts) -> Iterator[Finding]:

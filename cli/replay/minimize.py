@@ -17,7 +17,7 @@ from ...base.json_types import check_nesting
 from ...base.limits import MAX_TRIALS
 from ...parsers.base import ParserNames
 from ...parsers.parser_lookup import tool_format
-from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
+from ...postprocess.messages import Chunk, PostprocessParams
 from ...recording.comparison import ARGUMENTS, CALL, Difference
 from ...recording.parser_case import Case, Expected, read_expected
 from ...recording.recording import RecordedPrompt, Recording
@@ -237,6 +237,10 @@ def _describe(
     tokens = [feed(token_id) for token_id in token_ids]
     prompt_feed = model.detokenizers(_SHOWN, ()).feed
     prompt = [prompt_feed(token_id) for token_id in _last_turn(prompt_ids(recording), model)]
+    instead, expect = (
+        read_expected([delta for part in rerun(recording, side, chunks) for delta in part.deltas])
+        for side in (left, right)
+    )
     vocabulary = read_vocabulary(model.tokenizer)
     used = {*tokens, *prompt}
     return Case(
@@ -254,16 +258,11 @@ def _describe(
         include_stop_str_in_output=params.include_stop_str_in_output,
         min_tokens=params.min_tokens,
         finish_reason=chunks[-1].finish_reason,
-        expect=read_expected(_deltas(recording, right)),
+        expect=expect,
         expect_of=right.name,
-        instead=read_expected(_deltas(recording, left)),
+        instead=instead,
         instead_of=left.name,
     )
-
-
-def _deltas(recording: Recording, side: Parts) -> list[ChoiceDelta]:
-    given = rerun(recording, side, cut(recording, "1"))
-    return [delta for part in given for delta in part.deltas]
 
 
 def _last_turn(prompt: list[int], model: LoadedModel) -> list[int]:

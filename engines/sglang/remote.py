@@ -11,6 +11,7 @@ from smg_grpc_proto import sglang_scheduler_pb2_grpc as services
 
 from ...base.json_types import JsonObject
 from ...worker.grpc_server import (
+    COMMON,
     Fields,
     GrpcServer,
     Put,
@@ -18,7 +19,6 @@ from ...worker.grpc_server import (
     put_constraint,
     put_json,
     put_sampling,
-    put_stop_tokens,
 )
 
 
@@ -78,14 +78,8 @@ def put_choices(message: JsonObject, value: object) -> None:
 
 FIELDS: Fields = {
     "sampling_options": {
-        "n": put_sampling("n"),
-        "temperature": put_sampling("temperature"),
-        "top_p": put_sampling("top_p"),
+        **COMMON["sampling_options"],
         "top_k": put_sampling("top_k"),
-        "min_p": put_sampling("min_p"),
-        "frequency_penalty": put_sampling("frequency_penalty"),
-        "presence_penalty": put_sampling("presence_penalty"),
-        "repetition_penalty": put_sampling("repetition_penalty"),
         "logit_bias": put_sampling("logit_bias"),
         "guided_decoding": put_constraint(
             {
@@ -96,22 +90,16 @@ FIELDS: Fields = {
                 "choice": put_choices,
             }
         ),
-        "best_of": None,
-        "include_stop_str_in_output": None,
     },
     "stop_conditions": {
+        **COMMON["stop_conditions"],
         "max_tokens": put_sampling("max_new_tokens"),
         "min_tokens": put_sampling("min_new_tokens"),
-        "ignore_eos": put_sampling("ignore_eos"),
-        "stop_token_ids": put_stop_tokens,
-        "stop_token_ids_hidden": put_stop_tokens,
-        "stop": None,
     },
     "output_options": {
+        **COMMON["output_options"],
         "logprobs": put_logprobs(-1),
         "prompt_logprobs": put_logprobs(0),
-        "skip_special_tokens": None,
-        "formatted_prompt": None,
     },
 }
 

@@ -19,7 +19,7 @@ from typing_extensions import override
 from ...base.errors import SetupError
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_STEP_S, MAX_WORD
-from ...parsers.arguments.text_value import retype, text_to_json
+from ...parsers.arguments.type_conversion import retype, text_to_json
 from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from ...parsers.events import Content, Event, Reasoning
 from ...parsers.native.reasoning_count import ReasoningCount

@@ -11,6 +11,7 @@ from ...base.errors import RequestError
 from ...base.json_types import JsonObject
 from ...base.ranges import ALL_ALTERNATIVES
 from ...worker.grpc_server import (
+    COMMON,
     Fields,
     GrpcServer,
     Put,
@@ -18,7 +19,6 @@ from ...worker.grpc_server import (
     put_constraint,
     put_json,
     put_sampling,
-    put_stop_tokens,
 )
 
 _I32 = (-(1 << 31), (1 << 31) - 1)
@@ -90,14 +90,8 @@ def put_choices(message: JsonObject, value: object) -> None:
 
 FIELDS: Fields = {
     "sampling_options": {
-        "n": put_sampling("n"),
-        "temperature": put_sampling("temperature"),
-        "top_p": put_sampling("top_p"),
+        **COMMON["sampling_options"],
         "top_k": put_top_k,
-        "min_p": put_sampling("min_p"),
-        "frequency_penalty": put_sampling("frequency_penalty"),
-        "presence_penalty": put_sampling("presence_penalty"),
-        "repetition_penalty": put_sampling("repetition_penalty"),
         "seed": put_i32("seed"),
         "logit_bias": put_bias,
         "guided_decoding": put_constraint(
@@ -106,27 +100,19 @@ FIELDS: Fields = {
                 "regex": put_sampling("regex"),
                 "grammar": put_sampling("grammar"),
                 "structural_tag": put_json("structural_tag"),
-                "choice": lambda message, value: put_sampling("choice")(
-                    message, {"choices": value}
-                ),
+                "choice": put_choices,
             }
         ),
-        "best_of": None,
-        "include_stop_str_in_output": None,
     },
     "stop_conditions": {
+        **COMMON["stop_conditions"],
         "max_tokens": put_sampling("max_tokens"),
         "min_tokens": put_sampling("min_tokens"),
-        "ignore_eos": put_sampling("ignore_eos"),
-        "stop_token_ids": put_stop_tokens,
-        "stop_token_ids_hidden": put_stop_tokens,
-        "stop": None,
     },
     "output_options": {
+        **COMMON["output_options"],
         "logprobs": put_alternatives("logprobs"),
         "prompt_logprobs": put_alternatives("prompt_logprobs"),
-        "skip_special_tokens": None,
-        "formatted_prompt": None,
     },
 }
 

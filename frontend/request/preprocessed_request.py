@@ -263,16 +263,13 @@ def build_postprocess_params(
         min_tokens=request.min_tokens or 0,
         detokenizer=DetokenizerOptions(request.skip_special_tokens is not False, spaces),
         logprobs=request.top_logprobs_count,
-        return_token_ids=_wants_token_ids(request),
+        # In vLLM's way, or in Dynamo's.
+        return_token_ids=bool(request.return_token_ids)
+        or "completion_token_ids" in request.extra_fields,
         return_tokens_as_token_ids=bool(request.return_tokens_as_token_ids),
         parser=parser,
         reports_calls=not {MALFORMED_CALLS, DISCARDED_TOKENS}.isdisjoint(request.extra_fields),
     )
-
-
-def _wants_token_ids(request: ChatRequest) -> bool:
-    """Whether the client asks for output token ids, in vLLM's way or in Dynamo's."""
-    return bool(request.return_token_ids) or "completion_token_ids" in request.extra_fields
 
 
 def build_parser_request(

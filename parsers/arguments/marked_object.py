@@ -9,8 +9,8 @@ from typing_extensions import override
 from ...base.limits import MAX_WORD
 from .incremental_grammar import Status, skip_space
 from .json_text import escape_json, word_to_json
-from .text_value import text_to_json
 from .tool_calls import ToolCallEmitter
+from .type_conversion import text_to_json
 from .typed_json import TypedJson
 
 _KEY = re.compile(r"[^:,{}\[\]<\"'\n]+")

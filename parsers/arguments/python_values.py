@@ -26,7 +26,7 @@ from .python_words import (
     Followers,
     match_space,
 )
-from .text_value import retype
+from .type_conversion import retype
 from .value_between_tags import UNDECLARED
 
 # Marks that follow an empty string, and those that follow a value.

@@ -12,8 +12,8 @@ from ..schema import ValueSchema
 from .json_repair import JsonRepairer
 from .json_text import WriteJson
 from .object_keys import read_key
-from .text_value import retype
 from .tool_calls import ToolCallEmitter
+from .type_conversion import retype
 
 
 class TypedJson(JsonRepairer):

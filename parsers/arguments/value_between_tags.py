@@ -14,7 +14,7 @@ from ..schema import ValueSchema, declare
 from .incremental_grammar import Status
 from .json_repair import JsonRepairer
 from .json_text import WriteJson, escape_json
-from .text_value import SPACE, text_to_json
+from .type_conversion import SPACE, text_to_json
 
 _BRACKETS = {"object": "{", "array": "[("}
 # A number, or the beginning of one.

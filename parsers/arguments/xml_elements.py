@@ -12,8 +12,8 @@ from ..schema import ValueSchema
 from .incremental_grammar import IncrementalGrammar, Status, partial_length, skip_space
 from .json_text import WriteJson, escape_json
 from .ledger import Slip
-from .text_value import text_to_json
 from .tool_calls import ToolCallEmitter
+from .type_conversion import text_to_json
 from .value_between_tags import UNDECLARED, SchemaValue
 
 # The name of a list's elements.

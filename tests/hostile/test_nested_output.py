@@ -11,7 +11,7 @@ from backedge.base.json_types import JsonObject
 from backedge.base.limits import MAX_DECODED_NESTING
 from backedge.frontend.response.inert_content import spell_inert
 from backedge.guided.client_schemas import find_fault
-from backedge.parsers.arguments.text_value import text_to_json
+from backedge.parsers.arguments.type_conversion import text_to_json
 from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted
 from backedge.parsers.schema import FunctionSchema, ValueSchema
 from backedge.parsers.schema_validation import accepts

@@ -15,7 +15,7 @@ from backedge.base import json_schema
 from backedge.base.limits import MAX_CHECKS, MAX_PARTS, MAX_PATTERN_CHARACTERS
 from backedge.guided import client_schemas
 from backedge.parsers import schema, schema_validation
-from backedge.parsers.arguments import text_value, typed_json, value_between_tags
+from backedge.parsers.arguments import type_conversion, typed_json, value_between_tags
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.schema import FunctionSchema
 from backedge.parsers.schema_validation import accepts
@@ -30,7 +30,7 @@ WALKERS = (
     schema_validation,
     client_schemas,
     value_between_tags,
-    text_value,
+    type_conversion,
     typed_json,
 )
 # Python reads and compiles regular expressions in Python.
@@ -98,7 +98,7 @@ def use(parameters: dict[str, Any]) -> None:
     calls = ToolCallEmitter({"f": parameters})
     calls.start("f")
     for text in ("5", "[1, 2]", '{"x": 1}', "word"):
-        text_value.text_to_json(text, calls.schema.member("x"))
+        type_conversion.text_to_json(text, calls.schema.member("x"))
 
 
 def check(parameters: dict[str, Any]) -> None:

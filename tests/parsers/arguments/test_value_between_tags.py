@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from backedge.base.json_schema import JSON_TYPES
 from backedge.base.limits import MAX_HELD_VALUE, MAX_WORD
-from backedge.parsers.arguments.text_value import text_to_json
+from backedge.parsers.arguments.type_conversion import text_to_json
 from backedge.parsers.arguments.value_between_tags import JSON, STRING, UNDECLARED, SchemaValue
 from backedge.parsers.schema import ValueSchema, declare
 from hypothesis import given

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from backedge.base.limits import MAX_HELD_VALUE
-from backedge.parsers.arguments.text_value import text_to_json
+from backedge.parsers.arguments.type_conversion import text_to_json
 from backedge.parsers.arguments.value_between_tags import UNDECLARED, SchemaValue
 from backedge.parsers.events import Malformation
 from backedge.parsers.schema import FunctionSchema, ValueSchema, declare
