@@ -1,8 +1,7 @@
 """The limits: what a request, an output, a schema or a process may make Backedge hold or wait for.
 
 Each constant is followed by its row of docs/limits.md, which tools/limits_page.py writes: the unit,
-what is limited, and what happens beyond the limit. A string that begins with `#` opens a table; the
-page leaves out the last one, whose limits no client and no operator meets.
+what is limited, and what happens beyond the limit. A string that begins with `#` opens a table.
 """
 
 """# Post-processing"""

@@ -17,6 +17,8 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "limits.md"
 LIMITS = ROOT / "base" / "limits.py"
 HEAD = "| What | Bound | Beyond it |\n|---|---|---|\n"
+# No client and no operator meets these; the page has their size alone.
+BRIEF, BRIEF_HEAD = "Inside a process", "| What | Bound |\n|---|---|\n"
 TABLE = re.compile(r"<!-- limits: (?P<name>.*) -->\n\n(?:\|.*\n)*")
 
 
@@ -32,12 +34,13 @@ def read_tables(source: str) -> dict[str, str]:
         elif isinstance(node, ast.Expr) and isinstance(text := ast.literal_eval(node.value), str):
             if text.startswith("#"):
                 table = text.removeprefix("#").strip()
-                tables[table] = HEAD
+                tables[table] = BRIEF_HEAD if table == BRIEF else HEAD
             else:
                 unit, _, row = text.partition(": ")
                 what, beyond = re.split(r"\s\| ", row)
                 bound = f"{names[constant]:,.12g} {unit}"
-                tables[table] += f"| {what} | {bound} | {beyond} |\n"
+                cells = (what, bound) if table == BRIEF else (what, bound, beyond)
+                tables[table] += f"| {' | '.join(cells)} |\n"
     return tables
 
 
