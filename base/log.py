@@ -6,8 +6,13 @@ request. Each line is bounded, and so is what one place in the code writes in a 
 
 from __future__ import annotations
 
+import io
 import logging
-from dataclasses import dataclass
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TextIO
 
 from typing_extensions import override
 
@@ -16,6 +21,7 @@ from .hidden_characters import escape_hidden
 from .limits import LOG_WINDOW_S, MAX_LOGGED, MAX_LOGGED_MESSAGE, MAX_LOGGED_TRACEBACK
 
 _FORMATTER = logging.Formatter()
+_COUNTED = "counted_by_backedge"
 
 
 def get_logger(name: str) -> logging.Logger:
@@ -25,6 +31,31 @@ def get_logger(name: str) -> logging.Logger:
     return logger
 
 
+def bound_loggers(*names: str) -> None:
+    """Make the lines of other packages' loggers visible and bounded, as ours are.
+
+    names: of the loggers, which must exist by now; those below them are bounded as well.
+    Many parsers read the same text again with every token, and log the same error.
+    """
+    for name in list(logging.root.manager.loggerDict):
+        if f"{name}.".startswith(tuple(f"{above}." for above in names)):
+            logging.getLogger(name).addFilter(line_filter)
+
+
+def bound_output() -> None:
+    """Bound all that Python code writes to this process's log, with loggers and without them."""
+    for handler in _find_handlers():
+        handler.addFilter(line_filter)
+    sys.stdout, sys.stderr = BoundedText(sys.stdout), BoundedText(sys.stderr)
+
+
+def _find_handlers() -> Iterator[logging.Handler]:
+    if logging.lastResort is not None:
+        yield logging.lastResort
+    for logger in (logging.root, *map(logging.getLogger, list(logging.root.manager.loggerDict))):
+        yield from logger.handlers
+
+
 @dataclass
 class _Place:
     """A place in the code that writes log lines. written: characters since `began`."""
@@ -32,6 +63,17 @@ class _Place:
     began: float
     written: int = 0
     left_out: int = 0
+
+    def take(self, now: float) -> int | None:
+        """Count a line. Return how many were left out before it; None to leave it out."""
+        left_out = 0
+        if not 0 <= now - self.began < LOG_WINDOW_S:
+            left_out = self.left_out
+            self.began, self.written, self.left_out = now, 0, 0
+        if self.written >= MAX_LOGGED:
+            self.left_out += 1
+            return None
+        return left_out
 
 
 class LineFilter(logging.Filter):
@@ -46,15 +88,13 @@ class LineFilter(logging.Filter):
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        key = record.pathname, record.lineno
-        place = self.places.setdefault(key, _Place(record.created))
-        left_out = 0
-        if not 0 <= record.created - place.began < LOG_WINDOW_S:
-            left_out = place.left_out
-            place = self.places[key] = _Place(record.created)
-        if place.written >= MAX_LOGGED:
-            place.left_out += 1
+        if getattr(record, _COUNTED, False):
+            return True  # by the logger's filter, before the handler's
+        place = self.places.setdefault((record.pathname, record.lineno), _Place(record.created))
+        left_out = place.take(record.created)
+        if left_out is None:
             return False
+        setattr(record, _COUNTED, True)
         _make_visible(record)
         if left_out:
             record.msg += f" (before it, {left_out} lines of this kind were left out)"
@@ -73,3 +113,33 @@ def _make_visible(record: logging.LogRecord) -> None:
 
 
 line_filter = LineFilter()
+
+
+@dataclass(eq=False)
+class BoundedText(io.TextIOBase):
+    """A text stream that leaves out writes as `LineFilter` leaves out lines. inner: gets the rest.
+
+    place: all code that writes to the stream is one.
+    """
+
+    inner: TextIO
+    place: _Place = field(default_factory=lambda: _Place(time.time()))
+
+    @override
+    def write(self, text: str) -> int:
+        """Write a text, or its beginning and its end. Return the number of its characters."""
+        left_out = self.place.take(time.time())
+        if left_out is not None:
+            told = f"(before it, {left_out} writes were left out) " if left_out else ""
+            shown = told + shorten(text, MAX_LOGGED_TRACEBACK)
+            self.place.written += len(shown)
+            self.inner.write(shown)
+        return len(text)
+
+    @override
+    def flush(self) -> None:
+        self.inner.flush()
+
+    @override
+    def fileno(self) -> int:
+        return self.inner.fileno()

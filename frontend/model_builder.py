@@ -188,10 +188,9 @@ class ChatModelBuilder(abc.ABC):
     @functools.cached_property
     def _card_policy(self) -> CallPolicy:
         """The policy of the card, as if no call were generated again."""
-        engine = None if self.worker_card is None else self.worker_card.engine
         read_tokens = functools.partial(read_added_tokens, Path(self.path))
         names = self.configured.names
-        return read_call_policy(self.runtime_config, names, engine, read_tokens)
+        return read_call_policy(self.runtime_config, names, read_tokens)
 
     @property
     def regenerates(self) -> bool:
@@ -311,31 +310,22 @@ class CardOptions(msgspec.Struct):
 def read_call_policy(
     runtime_config: JsonObject,
     names: ParserNames,
-    engine: str | None,
     read_tokens: Callable[[], Collection[str]] = tuple,
 ) -> CallPolicy:
     """Return the policy of a model (its workers' `--dyn-structural-tag`).
 
-    runtime_config: the card's. names: the parsers that are configured for the model. engine: of
-        the workers, if known. read_tokens: as for `find_call_format`.
+    runtime_config: the card's. names: the parsers that are configured for the model.
+    read_tokens: as for `find_call_format`.
     """
     mode, scope, schema = runtime_structural_tag_options(runtime_config)
     tag = msgspec.convert(runtime_config, CardOptions).structural_tag or StructuralTagOptions()
-    reasoning = find_passed_reasoning(runtime_config, names.reasoning, read_tokens)
     return CallPolicy(
         calls=find_call_format(names, read_tokens),
         enabled=mode == "on",
         always=scope == "always",
         strict=schema == "strict",
         any_order=bool(tag.tool_arguments_any_order),
-        # A grammar of calls would forbid reasoning, unless the engine waits for its end.
-        forces=(
-            names.reasoning is None
-            or engine == "sglang"
-            or reasoning is not None
-            or runtime_structural_tag_excludes_reasoning(runtime_config)
-        ),
-        reasoning=reasoning,
+        reasoning=find_passed_reasoning(runtime_config, names.reasoning, read_tokens),
         standardize=standard_parameters,
     )
 

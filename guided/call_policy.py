@@ -204,7 +204,6 @@ class CallPolicy:
     always: constrain `auto` even if the request does not ask for it.
     strict: constrain arguments to their schema despite `strict: false`.
     any_order: arguments may be in another order than in the schema.
-    forces: whether forced calls may have a grammar: it allows reasoning, or the model has none.
     reasoning: the markers of the reasoning that each grammar must let pass, by `after_reasoning`;
         None if the engine does that, or the model has none.
     standardize: as for `build_guided_decoding`.
@@ -215,14 +214,13 @@ class CallPolicy:
     always: bool = False
     strict: bool = False
     any_order: bool = False
-    forces: bool = True
     reasoning: ReasoningTags | None = None
     standardize: Standardize = standardize
 
     @property
     def replaces_all(self) -> bool:
         """Whether no other grammar for tools would apply."""
-        return not self.enabled or (self.calls is not None and self.forces)
+        return not self.enabled or self.calls is not None
 
     def constrains(self, request: GuidedRequest) -> bool:
         """Whether the answer will have a grammar, provided it can express the tools' names.
@@ -261,10 +259,9 @@ class CallPolicy:
         """Whether the model's own syntax constrains calls, by Dynamo's rules."""
         if self.calls is None or not self.enabled:
             return False
-        if request.forces_call:
-            return self.forces
         return (
-            self.always
+            request.forces_call
+            or self.always
             or request.parallel_tool_calls is False
             or any(tool.function.strict is True for tool in tools)
         )

@@ -84,8 +84,9 @@ class RemoteEngine(LLMEngine):
         self._model = model = await self._wait_until_up()
         self.vocabulary_size = model.vocabulary_size
         runtime_data: JsonObject = {}
-        if self.thinks and model.grammar_waits is False:
-            runtime_data[GRAMMAR_WAITS] = False
+        if self.thinks and model.grammar_waits is not None:
+            runtime_data[GRAMMAR_WAITS] = model.grammar_waits
+        if runtime_data.get(GRAMMAR_WAITS) is False:
             logger.warning(
                 "the engine at %s has no reasoning parser, so for stock frontends answers in a "
                 "grammar, forced calls among them, begin without reasoning; start it with "

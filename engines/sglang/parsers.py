@@ -9,7 +9,6 @@ parser, and after the last token both return what they have held back. Source:
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Protocol, cast
@@ -22,6 +21,7 @@ from typing_extensions import override
 
 from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ...base.limits import MAX_DECODED
+from ...base.log import bound_loggers
 from ...base.server_names import find_own_name
 from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from ...parsers.events import Event
@@ -168,38 +168,6 @@ class ReasoningParserFactory:
 
 
 LOGGERS = "sglang.srt.function_call"
-LOG_INTERVAL_S = 60
-
-
-class LogThrottle(logging.Filter):
-    """Passes one record per line of code every `LOG_INTERVAL_S` seconds."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._last: dict[tuple[str, int], float] = {}
-
-    @override
-    def filter(self, record: logging.LogRecord) -> bool:
-        place = record.pathname, record.lineno
-        passes = record.created - self._last.get(place, 0) >= LOG_INTERVAL_S
-        if passes:
-            self._last[place] = record.created
-        return passes
-
-
-_THROTTLE = LogThrottle()
-
-
-def throttle_logs() -> None:
-    """Throttle the loggers of SGLang's parsers, which exist once its modules are imported.
-
-    After an error, many parsers retry the same text with every token and log the same error.
-    """
-    for name in list(logging.root.manager.loggerDict):
-        if name.startswith(LOGGERS):
-            logging.getLogger(name).addFilter(_THROTTLE)
-
-
 _DEEPSEEK_CALLS = "<｜tool▁calls▁begin｜>"  # noqa: RUF001 - the bars are the marker's own
 # Parsers that lose a marker which arrives in pieces -> a marker that is a single token in the
 # tokenizers of their family.
@@ -235,7 +203,7 @@ class SglangParsers(ParserFactory):
     def __init__(self, tokenizer: object, names: ParserNames) -> None:
         check_names(names)
         self.name = names.label
-        throttle_logs()
+        bound_loggers(LOGGERS)
         loaded = self._tokenizer = cast("VocabularyTokenizer", tokenizer)
         self._vocabulary = MarkerVocabulary(loaded)
         self._control_ids = {

@@ -27,6 +27,7 @@ from vllm.tool_parsers import ToolParserManager
 from vllm.utils.import_utils import import_from_path
 
 from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
+from ...base.log import bound_loggers
 from ...base.server_names import find_own_name
 from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from ...parsers.events import Content, Event, Reasoning
@@ -42,6 +43,7 @@ from ...parsers.native.startup_checks import (
 from ...parsers.passthrough import PassthroughParser
 
 PLUGIN_FLAG = "--tool-parser-plugin"
+LOGGERS = ("vllm.parser", "vllm.reasoning", "vllm.tool_parsers")
 CANNOT_STREAM = {
     "phi4_mini_json": "vLLM's parser of that name returns neither calls nor text when it streams.",
 }
@@ -62,6 +64,7 @@ def load_tool_parser_plugin(path: str) -> None:
         # A plugin is the user's code, which may raise anything.
         reason = f"{type(error).__name__}: {error}"
         raise SetupError(f"{PLUGIN_FLAG} {path!r} cannot be imported ({reason}).") from error
+    bound_loggers(path, Path(path).stem)
 
 
 def known_names(flag: str) -> list[str]:
@@ -100,6 +103,7 @@ class VllmParsers(ParserFactory):
             with raise_unusable("vLLM", TOOL_CALL_FLAG, names.tool_call, CANNOT_STREAM):
                 self._full_class = self._parser_class(names)
                 self._probe(ParserRequest(tools=[PROBE_TOOL], tool_choice="auto"))
+        bound_loggers(*LOGGERS)  # the module of a parser is imported when it is built
 
     @override
     def shows_special_tokens(self, request: ParserRequest) -> bool:

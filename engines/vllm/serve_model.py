@@ -79,7 +79,6 @@ class ServedModel:
             enabled=envs.VLLM_ENFORCE_STRICT_TOOL_CALLING,
             always=self._strict_level >= ToolStrictLevel.FUNCTION,
             strict=self._strict_level >= ToolStrictLevel.PARAMETER,
-            forces=names.reasoning is None or tags is not None,
         )
 
     def constrain_calls(self, request: Request) -> None:

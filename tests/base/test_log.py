@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import time
 from typing import NoReturn
 
 import pytest
@@ -13,7 +15,7 @@ from backedge.base.limits import (
     MAX_LOGGED_MESSAGE,
     MAX_LOGGED_TRACEBACK,
 )
-from backedge.base.log import LineFilter, get_logger
+from backedge.base.log import BoundedText, LineFilter, bound_loggers, get_logger
 
 HOSTILE = "\x1b]0;title\x07\x9b2J\u202eabc\nERROR forged"
 logger = get_logger("backedge.test_log")
@@ -69,3 +71,39 @@ def test_a_place_that_writes_without_end_is_bounded_and_counted() -> None:
     after = record(LOG_WINDOW_S)
     assert bounded.filter(after)
     assert "left out" not in after.msg
+
+
+def test_a_line_that_a_logger_and_its_handler_pass_on_counts_once() -> None:
+    bounded, one = LineFilter(), record(0.0)
+    assert bounded.filter(one)
+    assert bounded.filter(one)
+    assert [place.written for place in bounded.places.values()] == [len(one.msg)]
+
+
+def test_the_loggers_of_other_packages_are_bounded_by_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    inside, beside = (logging.getLogger(name) for name in ("other.parsers.x", "other.parsers_y"))
+    bound_loggers("other.parsers")
+    inside.error("%s", HOSTILE)
+    assert "\x07" not in text_of(caplog)
+    beside.error("%s", HOSTILE)
+    assert "\x07" in text_of(caplog)
+
+
+def test_what_is_printed_without_end_is_bounded_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inner, now = io.StringIO(), 0.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    bounded = BoundedText(inner)
+    for _ in range(10_000):
+        bounded.write("x" * 100)
+    length = len(inner.getvalue())
+    assert MAX_LOGGED <= length < MAX_LOGGED + 100
+    now = LOG_WINDOW_S
+    print("again", file=bounded)
+    left_out = 10_000 - length // 100
+    assert inner.getvalue()[length:] == (
+        f"(before it, {left_out} writes were left out) again\n"
+    )

@@ -106,10 +106,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         )
         # A worker under the load of all tests takes longer than the default to refuse a request.
         frontend = stack.frontend(
-            *VLLM_PARSERS,
-            *("--tokenizer-backend", "vllm"),
-            wait=False,
-            DYN_HTTP_PRE_COMMIT_ERROR_PEEK_MS="30000",
+            *VLLM_PARSERS, wait=False, DYN_HTTP_PRE_COMMIT_ERROR_PEEK_MS="30000"
         )
         stock = stack.frontend(command=STOCK_FRONTEND, wait=False)
         stock_python = forked.frontend(*VLLM_PARSERS, command=VLLM_FRONTEND, wait=False)

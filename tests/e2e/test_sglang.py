@@ -156,8 +156,7 @@ EXACT = {
     (BACKEDGE_MODEL, "vllm"): TRANSCRIPTS.keys(),
     # Of a call that is cut, SGLang's parser keeps the last token's text to itself.
     (POOLED_MODEL, "vllm"): TRANSCRIPTS.keys() - {"cut_call"},
-    # Its card asks for no grammar of the model's syntax, so a forced call is JSON by default.
-    (PLAIN_MODEL, "sglang"): UNFORCED,
+    (PLAIN_MODEL, "sglang"): TRANSCRIPTS.keys(),
     (PLAIN_MODEL, "vllm"): TRANSCRIPTS.keys(),
 }
 ROWS = select(

@@ -42,9 +42,9 @@ def test_the_grammar(fields: dict[str, Any], tagged: str | None, plain: str | No
         assert policy.constrains(request) is (kind is not None)
 
 
-def test_a_grammar_that_forbids_reasoning_is_left_to_others() -> None:
+def test_forced_calls_of_a_format_without_tags_are_left_to_others() -> None:
     request = decode_request({"tools": [TOOL], "tool_choice": "required"}, GuidedRequest)
-    policy = CallPolicy(calls=find_call_format(ParserNames("hermes")), forces=False)
+    policy = CallPolicy()
     assert policy.constrain(request, lambda: {"regex": "x"}) == {"regex": "x"}
     assert list(policy.constrain(request, lambda: None) or []) == ["json"]
     assert not policy.replaces_all

@@ -149,19 +149,24 @@ def test_an_engine_that_does_not_come_up(healthy: Any) -> None:
         asyncio.run(build(server, 0.01).start(1))
 
 
-def test_a_grammar_that_does_not_wait_is_said(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("waits", [False, True, None])
+@pytest.mark.parametrize("thinks", [False, True])
+def test_whether_a_grammar_waits_is_on_the_card(
+    waits: bool | None, thinks: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     server = Server()
-    server.model = ServedModel("m", grammar_waits=False)
+    server.model = ServedModel("m", grammar_waits=waits)
     engine = build(server)
-    engine.thinks = True
+    engine.thinks = thinks
 
     async def run() -> object:
         config = await engine.start(1)
         await engine.cleanup()
         return config.runtime_data
 
-    assert asyncio.run(run()) == {GRAMMAR_WAITS: False}
-    assert "start it with --reasoning-parser" in caplog.text
+    known = thinks and waits is not None
+    assert asyncio.run(run()) == ({GRAMMAR_WAITS: waits} if known else {})
+    assert ("start it with --reasoning-parser" in caplog.text) is (known and not waits)
 
 
 def test_each_rank_is_a_source_of_events() -> None:

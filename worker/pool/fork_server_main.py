@@ -24,6 +24,7 @@ from typing import NoReturn
 
 import msgspec
 
+from ...base.log import bound_output
 from ...parsers.base import ParserFactory
 from ...tokenization.detokenizer import DetokenizerFactory
 from .current_step import StepMonitor, monitor_path
@@ -62,6 +63,7 @@ def main() -> None:
     signal.signal(signal.SIGIO, lambda *_: remove_and_exit(start.folder))
     end_with(lifeline)
     parts = build(**start.arguments)
+    bound_output()
     gc.collect()
     gc.freeze()  # otherwise a collection would copy every page that the processes share
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the main process watches the processes

@@ -65,7 +65,8 @@ async def load(
     builder = load_builder(backend)(
         deployment, prompt_queue, CHOICES[backend], worker_card, prompt_cache
     )
-    return ChatModel(deployment, *await builder.build())
+    blocks = await builder.build()
+    return ChatModel(deployment, *blocks, reasoning=builder.call_policy.reasoning)
 
 
 def prepared(loop: asyncio.AbstractEventLoop, model: ChatModel, fields: dict[str, Any]) -> Prepared:

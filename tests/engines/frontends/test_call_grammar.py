@@ -39,6 +39,9 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 ALWAYS: dict[str, Any] = {"scope": "always", "schema": "auto"}
 ON_DEMAND: dict[str, Any] = {"scope": "auto", "schema": "auto"}
+WAITS: dict[str, Any] = {"tool_call_structural_tag_excludes_reasoning": True}
+BEGINS: dict[str, Any] = {"tool_call_structural_tag_excludes_reasoning": False}
+GATED: dict[str, Any] = {"tool_call_structural_tag_reasoning_gate": True}
 # engine, parser, what the card says of structural tags
 CARDS = {
     "vllm": ("vllm", "hermes", ALWAYS),
@@ -47,6 +50,17 @@ CARDS = {
     "on demand": ("vllm", "qwen3_coder", ON_DEMAND),
     "off": ("sglang", "hermes", None),
     "no parser": ("vllm", None, ALWAYS),
+}
+# engine, what the card says of grammars and reasoning: for models that think
+THINKERS = {
+    "vllm waits": ("vllm", WAITS),
+    "vllm begins": ("vllm", BEGINS),
+    "sglang": ("sglang", {}),
+    "sidecar": ("vllm", {}),
+    "plain vllm waits": (None, WAITS),
+    "plain vllm begins": (None, BEGINS),
+    "plain sglang": (None, GATED),
+    "plain unknown": (None, {}),
 }
 # By card: the requests that are held to the model's own syntax.
 FORCED = {"required", "required, one", "named"}
@@ -57,10 +71,9 @@ TAGGED |= {"on demand": {"strict", "one call", *FORCED}, "off": set(), "no parse
 def build_card(name: str) -> Card:
     engine, parser, tags = CARDS[name]
     worker = WorkerCard(engine=engine or "", engine_version="1", tool_call_parser=parser)
-    runtime_data = {KEY: encode(worker)} if engine else {}
     return Card(
         {
-            "runtime_data": runtime_data,
+            "runtime_data": {KEY: encode(worker)} if engine else {},
             "context_length": 2048,
             "tool_call_parser": parser,
             "structural_tag": tags,
@@ -68,17 +81,40 @@ def build_card(name: str) -> Card:
     )
 
 
+def build_thinking_card(name: str) -> Card:
+    engine, runtime_data = THINKERS[name]
+    names = {"tool_call_parser": "hermes", "reasoning_parser": "qwen3"}
+    if engine:
+        worker = WorkerCard(engine=engine, engine_version="1", **names)
+        runtime_data = runtime_data | {KEY: encode(worker)}
+    common = {"context_length": 2048, "structural_tag": ALWAYS, **names}
+    return Card({"runtime_data": runtime_data, **common})
+
+
 Models = dict[tuple[str, Backend], ChatModel]
 
 
 @pytest.fixture(scope="module")
 def models(flags: argparse.Namespace, loop: asyncio.AbstractEventLoop) -> Models:
+    cards = {name: build_card(name) for name in CARDS}
+    return build_models(flags, loop, cards)
+
+
+@pytest.fixture(scope="module")
+def thinkers(flags: argparse.Namespace, loop: asyncio.AbstractEventLoop) -> Models:
+    cards = {name: build_thinking_card(name) for name in THINKERS}
+    return build_models(flags, loop, cards)
+
+
+def build_models(
+    flags: argparse.Namespace, loop: asyncio.AbstractEventLoop, cards: dict[str, Card]
+) -> Models:
     prompt_queue = PromptQueue(threads=1)
 
     async def build() -> Models:
         return {
-            (name, backend): await load(backend, flags, prompt_queue, build_card(name))
-            for name in CARDS
+            (name, backend): await load(backend, flags, prompt_queue, card)
+            for name, card in cards.items()
             for backend in CHOICES
         }
 
@@ -105,3 +141,34 @@ def test_every_edge_finds_the_same_grammar(
     if is_tagged or request_name not in FORCED:
         assert len({json.dumps(grammar, sort_keys=True) for grammar in found.values()}) == 1, found
     assert set(in_json.values()) == {request_name in FORCED and not is_tagged}
+
+
+THINKING: dict[str, dict[str, Any]] = {
+    "by default": {},
+    "on": {"chat_template_kwargs": {"enable_thinking": True}},
+    "off": {"chat_template_kwargs": {"enable_thinking": False}},
+}
+
+
+@pytest.mark.parametrize("thinking", THINKING)
+@pytest.mark.parametrize("request_name", [*sorted(FORCED), "strict"])
+@pytest.mark.parametrize("card", THINKERS)
+def test_calls_of_a_model_that_thinks_have_its_own_syntax(
+    thinkers: Models, loop: asyncio.AbstractEventLoop, card: str, request_name: str, thinking: str
+) -> None:
+    found, told = set(), set()
+    for backend in CHOICES:
+        fields = {"messages": [USER], **REQUESTS[request_name], **THINKING[thinking]}
+        made = prepared(loop, thinkers[card, backend], fields).preprocessed
+        grammar = made["sampling_options"]["guided_decoding"]
+        found.add(json.dumps(grammar, sort_keys=True))
+        told.add(made.get("require_reasoning"))
+    [grammar] = found
+    assert "structural_tag" in json.loads(grammar)
+    begins = card.endswith("begins")
+    # Text before calls that are not forced is free.
+    passes = begins and request_name in FORCED and thinking != "off"
+    assert ("</think>" in grammar) is passes
+    # The engine of a plain worker is told whether to wait.
+    if card.startswith("plain") and not begins:
+        assert told == {thinking != "off"}

@@ -28,37 +28,33 @@ EDGES = {"json": {"type": "array"}}
 
 
 def constrain(
-    names: ParserNames, runtime_config: dict[str, Any], engine: str | None, **fields: Any
+    names: ParserNames, runtime_config: dict[str, Any], **fields: Any
 ) -> dict[str, Any] | None:
     request = chat_request(tools=[TOOL], **fields)
-    return read_call_policy(runtime_config, names, engine).constrain(request, lambda: EDGES)
+    return read_call_policy(runtime_config, names).constrain(request, lambda: EDGES)
 
 
-# reasoning parser, card, engine: whether a forced call may be held to a tag from the first token
-FORCED = [
-    (None, ON, None, True),
-    ("qwen3", ON, None, False),
-    ("qwen3", ON, "vllm", False),
-    ("qwen3", ON | HOLDS_BACK, "vllm", True),
-    ("qwen3", ON | BEGINS, "vllm", True),
-    ("minimax_m2_append_think", ON | BEGINS, "vllm", False),
-    ("qwen3", ON, "sglang", True),
-    (DESCRIBED, ON, None, True),
-    (None, {}, "vllm", False),
-    (None, {"structural_tag": None}, "vllm", False),
+# card: whether its workers take the model's own syntax
+FORCED: list[tuple[dict[str, Any], bool]] = [
+    (ON, True),
+    (ON | HOLDS_BACK, True),
+    (ON | BEGINS, True),
+    ({}, False),
+    ({"structural_tag": None}, False),
 ]
+THINKERS = [None, "qwen3", "minimax_m2_append_think", DESCRIBED]
 
 
-@pytest.mark.parametrize(("reasoning", "card", "engine", "tagged"), FORCED)
+@pytest.mark.parametrize("reasoning", THINKERS)
+@pytest.mark.parametrize(("card", "tagged"), FORCED, ids=str)
 @pytest.mark.parametrize("choice", ["required", NAMED])
-def test_forced_calls_leave_room_for_reasoning(
-    reasoning: str | None, card: dict[str, Any], engine: str | None, tagged: bool, choice: Any
+def test_the_card_alone_decides_on_the_syntax_of_forced_calls(
+    reasoning: str | None, card: dict[str, Any], tagged: bool, choice: Any
 ) -> None:
-    names = ParserNames("hermes", reasoning)
-    found = constrain(names, card, engine, tool_choice=choice)
-    assert (found == EDGES) is not tagged
+    found = constrain(ParserNames("hermes", reasoning), card, tool_choice=choice)
     assert found is not None
     assert ("structural_tag" in found) is tagged
+    assert (found == EDGES) is not tagged
 
 
 # reasoning parser, card: the markers of the reasoning that grammars let pass
@@ -77,13 +73,13 @@ PASSED = [
 def test_a_grammar_lets_reasoning_pass_where_no_engine_does(
     reasoning: str | None, card: dict[str, Any], begin: str | None
 ) -> None:
-    tags = read_call_policy(card, ParserNames(None, reasoning), "vllm").reasoning
+    tags = read_call_policy(card, ParserNames(None, reasoning)).reasoning
     assert (tags is not None and tags.begins[0].strip()) == (begin or False)
 
 
 @pytest.mark.parametrize("reasoning", [None, "qwen3"])
 def test_text_before_a_call_is_free_so_reasoning_is(reasoning: str | None) -> None:
-    found = constrain(ParserNames("hermes", reasoning), ON, "vllm")
+    found = constrain(ParserNames("hermes", reasoning), ON)
     assert found is not None
     assert found["structural_tag"]["format"]["type"] == "triggered_tags"
 
@@ -91,8 +87,8 @@ def test_text_before_a_call_is_free_so_reasoning_is(reasoning: str | None) -> No
 @pytest.mark.parametrize("name", ["unknown", None])
 def test_an_edges_own_grammar_for_auto_is_dropped_where_there_are_no_tags(name: str | None) -> None:
     names = ParserNames(name, None)
-    assert constrain(names, ON, "vllm") is None
-    assert constrain(names, ON, "vllm", tool_choice="required") == EDGES
+    assert constrain(names, ON) is None
+    assert constrain(names, ON, tool_choice="required") == EDGES
 
 
 OWN = [
@@ -105,7 +101,7 @@ OWN = [
 
 @pytest.mark.parametrize("fields", OWN, ids=str)
 def test_the_clients_own_constraint_stays(fields: dict[str, Any]) -> None:
-    assert constrain(ParserNames("hermes", None), ON, "vllm", **fields) == EDGES
+    assert constrain(ParserNames("hermes", None), ON, **fields) == EDGES
 
 
 def find_arguments(found: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +130,7 @@ def test_strict_false_frees_the_arguments(schema: str, strict: Any, held_to: Any
         "function": {"name": "f", "parameters": PARAMETERS, "strict": strict},
     }
     config = {"structural_tag": {"scope": "always", "schema": schema}}
-    policy = read_call_policy(config, ParserNames("hermes", None), "vllm")
+    policy = read_call_policy(config, ParserNames("hermes"))
     found = policy.constrain(chat_request(tools=[tool]), lambda: None)
     assert found is not None
     arguments = find_arguments(found)
@@ -144,7 +140,7 @@ def test_strict_false_frees_the_arguments(schema: str, strict: Any, held_to: Any
 
 def test_the_card_may_free_the_order_of_arguments() -> None:
     config = {"structural_tag": {**ON["structural_tag"], "tool_arguments_any_order": True}}
-    found = constrain(ParserNames("hermes", None), config, "vllm")
+    found = constrain(ParserNames("hermes", None), config)
     assert found is not None
     assert find_arguments(found)["any_order"] is True
 
@@ -160,7 +156,7 @@ def test_when_there_is_a_tag_is_dynamos_rule(
     tool = {"type": "function", "function": {"name": "f", "strict": strict}}
     config = {"structural_tag_mode": mode, "structural_tag_scope": scope}
     request = chat_request(tools=[tool], tool_choice=choice, parallel_tool_calls=parallel)
-    policy = read_call_policy(config, ParserNames("hermes", None), "vllm")
+    policy = read_call_policy(config, ParserNames("hermes"))
     found = policy.constrain(request)
     assert ("structural_tag" in (found or {})) is should_attempt_structural_tag(
         mode=mode,
@@ -176,7 +172,7 @@ def test_when_there_is_a_tag_is_dynamos_rule(
 @pytest.mark.parametrize("schema", ["auto", "strict"])
 @pytest.mark.parametrize("strict", [None, False, True])
 def test_strictness_is_dynamos_rule(schema: str, strict: Any) -> None:
-    policy = read_call_policy({"structural_tag": {"schema": schema}}, ParserNames("hermes"), None)
+    policy = read_call_policy({"structural_tag": {"schema": schema}}, ParserNames("hermes"))
     function = {"name": "f", "parameters": PARAMETERS, "strict": strict}
     [tool] = chat_request(tools=[{"type": "function", "function": function}]).tools or []
     assert (policy._read_schema(tool) is not ANY_OBJECT) is effective_tool_strict(strict, schema)

@@ -2,6 +2,7 @@
 
 import errno
 import itertools
+import logging
 import os
 import signal
 import sys
@@ -23,6 +24,8 @@ CUT_CALL = '{"name": "\ufffd", "arguments": '
 LATER_SENDS = 4
 # The process is stopped in the step, once.
 STOP = "STOP"
+# Loops that write to the log, with a logger and without one.
+LOG, PRINT = "LOG", "PRINT"
 # The parser does not come back, except the first time.
 AGAIN = "AGAIN"
 # What a process sends once instead of an answer; of the last, the key is that of the request.
@@ -86,6 +89,19 @@ def loop(parsers):
         pass
 
 
+def log_without_end(parsers):
+    while True:
+        try:
+            fail(parsers)
+        except KeyError:
+            logging.getLogger("parsers_of_another").exception("again")
+
+
+def print_without_end(parsers):
+    while True:
+        print("again " * 20, file=sys.stderr)
+
+
 def crash(parsers):
     if is_wanted(parsers):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -142,6 +158,8 @@ def is_wanted(parsers):
 
 MISBEHAVIOUR = {
     LOOP: loop,
+    LOG: log_without_end,
+    PRINT: print_without_end,
     CRASH: crash,
     STOP: stop,
     AGAIN: loop_again,

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from backedge.base.errors import ParserFailedError, PoolAbsentError, SetupError
-from backedge.base.limits import MAX_DEATHS
+from backedge.base.limits import MAX_DEATHS, MAX_LOGGED
 from backedge.worker.pool import fork_server, supervisor
 
 from tests.worker.pool import pool_parts
@@ -38,6 +38,18 @@ def soon(monkeypatch):
     monkeypatch.setattr(supervisor, "PROCESS_START_S", 1)
     monkeypatch.setattr(supervisor, "MAX_DELAY_S", 0.2)
     monkeypatch.setattr(fork_server, "FORK_TIMEOUT_S", 1)
+
+
+@pytest.mark.parametrize("word", [pool_parts.LOG, pool_parts.PRINT])
+def test_a_parser_that_writes_to_the_log_without_end_is_bounded(word, capfd):
+    async def test(pool):
+        return (await stream(pool, f"before {word} {WORDS}")).delta.content
+
+    whole, failures = in_pool(test, 1, deadline_s=0.5)
+    assert (whole, len(failures)) == (f"before {word} {WORDS}", 1)
+    written = len(capfd.readouterr().err)
+    # The answer is tried again a few times, each time in another process.
+    assert MAX_LOGGED / 2 < written < 4 * MAX_LOGGED
 
 
 @pytest.mark.parametrize("processes", [1, 2])
