@@ -1,4 +1,4 @@
-"""Decoded JSON: a name for objects, how deep it may be nested, and JSON in strings.
+"""JSON: a name for objects, how deep it may be nested, JSON in strings, and JSON in lines.
 
 Decoders call themselves for each level, so Python's recursion limit would decide what is JSON: some
 900 levels with Python 3.11, 10,000 with 3.13. `check_nesting` decides it before a decoder runs.
@@ -19,6 +19,9 @@ JsonObject: TypeAlias = dict[str, Any]
 """A JSON object as `json` and msgspec decode it: an OpenAI message, a tool, a JSON schema."""
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+# What Python's `splitlines` and JavaScript before 2019 take for the end of a line; as UTF-8.
+_LINE_ENDS = {char.encode(): rf"\u{ord(char):04x}".encode() for char in "\x85\u2028\u2029"}
+_LINE_END = re.compile(b"|".join(_LINE_ENDS))
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = [1 if char in b"[{" else -1 for char in range(256)]
 
@@ -68,6 +71,11 @@ def is_deeper(value: object, levels: int = MAX_DECODED_NESTING) -> bool:
         if not level:
             return False
     return bool(level)
+
+
+def encode_line(value: object) -> bytes:
+    """Encode `value` as JSON in one line for every reader, without the break at its end."""
+    return _LINE_END.sub(lambda found: _LINE_ENDS[found.group()], msgspec.json.encode(value))
 
 
 def decode_json(text: str) -> object:

@@ -28,7 +28,7 @@ from typing import BinaryIO, Self
 import msgspec
 
 from ..base.errors import BackedgeError, SetupError, shorten
-from ..base.json_types import JsonObject, check_nesting
+from ..base.json_types import JsonObject, check_nesting, encode_line
 from ..recording.writer import write_all
 from .batch_file import RESPONSE, Extent, InputScan, LineSet
 from .results import GeneratedChoice, GenerationResult, ParsedMessage, RowError
@@ -312,8 +312,6 @@ STATUS = {"generation": 500, "plugin": 500, "no_recording": 404}
 CHOICE_FIELDS = ("text", "finish_reason", "stop_reason", "logprobs", "message")
 RAW_FIELDS = ("raw_text", "token_ids")
 
-_encode = msgspec.json.Encoder().encode
-
 
 def build_answer(
     row: JsonObject, line: int, result: GenerationResult, *, model: str, raw: bool = False
@@ -325,7 +323,7 @@ def build_answer(
     """
     answer_id = build_id(line)
     if "body" in row:
-        return _encode(
+        return encode_line(
             {
                 "id": answer_id,
                 "custom_id": row["custom_id"],
@@ -333,7 +331,7 @@ def build_answer(
                 "error": _build_error(result.error),
             }
         )
-    return _encode({**row, RESPONSE: _build_plain(answer_id, result, raw=raw)})
+    return encode_line({**row, RESPONSE: _build_plain(answer_id, result, raw=raw)})
 
 
 def _build_plain(answer_id: str, result: GenerationResult, *, raw: bool) -> JsonObject:

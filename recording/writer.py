@@ -20,6 +20,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from ..base.json_types import encode_line
 from ..base.limits import MAX_FILE_BYTES, MAX_WAITING_RECORDINGS
 from ..base.log import get_logger
 from .flags import RECORD_FLAG, RecordSettings
@@ -66,7 +67,6 @@ class RecordingWriter:
             MAX_WAITING_RECORDINGS
         )
         self._thread: threading.Thread | None = None
-        self._encode = msgspec.json.Encoder().encode
         self._warned: set[Result] = set()
         if not can_write(Path(self._path)):
             logger.warning("%s %s: this process cannot write there", RECORD_FLAG, self._path)
@@ -123,7 +123,7 @@ class RecordingWriter:
 
     def _write(self, build: Callable[[], Recording]) -> None:
         try:
-            line = self._encode(build()) + b"\n"
+            line = encode_line(build()) + b"\n"
         except Exception as error:  # noqa: BLE001 - a tokenizer is third-party code
             # The exception's text may quote the request, which must not be logged.
             self.lose("failed", f"{type(error).__name__} while its recording was made")

@@ -10,6 +10,7 @@ from backedge.base.json_types import (
     NestingError,
     check_nesting,
     decode_json,
+    encode_line,
     is_deeper,
     measure_nesting,
 )
@@ -47,6 +48,16 @@ def test_bad_text(text):
 
 def test_many_brackets_beside_each_other_are_not_deep():
     assert decode_json(json.dumps([[[]]] * 1000)) == [[[]]] * 1000
+
+
+LINE_ENDS = [char for char in map(chr, range(0x3000)) if len(f"a{char}b".splitlines()) > 1]
+
+
+@pytest.mark.parametrize("char", LINE_ENDS, ids=ascii)
+def test_a_line_is_one_for_every_reader(char):
+    value = {f"k{char}": [f"a{char}b", "\xc2\x84 \u2027\u202a"]}
+    [line] = encode_line(value).decode().splitlines()
+    assert json.loads(line) == value
 
 
 JSON = st.recursive(
