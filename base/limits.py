@@ -50,21 +50,12 @@ MAX_HELD_VALUE = 1 << 16
 """characters: a parameter's text that may be a string or a container | it is a string"""
 MAX_HELD_STRING = 1 << 16
 """characters: a JSON string where the schema allows none | it stays a string"""
-MAX_SEARCHED_ARGUMENTS = 1 << 20
-"""characters: arguments that are searched for markup at the end of their call
-| they are not searched"""
-MAX_UNDECIDED_BRACKET = 1 << 16
-"""characters: a bracket in Python's syntax that may enclose a value, a list or an object
-| it is a list"""
 # Python 3.11 decodes some 900 levels less those of its stack; later versions, thousands.
 MAX_DECODED_NESTING = 512
 """levels: nesting of JSON in an output, in a file or of another program
 | text stays a string, and a file is refused"""
 MAX_BEGINNING = 1024
 """characters: text before the first argument of a Python call | the call is text"""
-# The longest name in `\N{...}`; Unicode's own are shorter.
-MAX_CHARACTER_NAME = 128
-r"""characters: the name of a character in `\N{...}` | the escape is text"""
 MAX_TAG = 1024
 """characters: an XML tag in arguments | it is text"""
 MAX_DESCRIPTION_BYTES = 1 << 16
@@ -79,20 +70,10 @@ MAX_PATTERN_ALTERNATIVES = 32
 """alternatives: texts that an expression in such a description may match | as above"""
 MAX_PATTERN_DEPTH = 8
 """levels: groups of an expression in such a description | as above"""
-# Formats of ours have 4 at most; each line break doubles them.
-MAX_ENDS = 32
-"""ways: to write the end of a call, whose line breaks are optional, in a grammar | no grammar"""
-MAX_DECODED = 8192
-"""tokens: the prompt's end, decoded in search of markers that are text
-| the format's default decides"""
 MAX_PARTS = 1024
 """parts: parts of a function's schema | further parts accept anything"""
 MAX_CHECKED_DEPTH = 48
 """levels: nesting of a function's schema | deeper parts accept anything"""
-MAX_CHECKS = 4096
-"""steps: steps to compare a value with its schema | the value counts as accepted"""
-MAX_COMPARED = 65_536
-"""values: values of `enum` and `const` to compare a value with | the value counts as accepted"""
 # Room for the states of a thousand requests; a parser that needs more for one is broken.
 PROCESS_MEMORY_MB = 2048
 """MiB: memory of a process of the pool beyond what it shares
@@ -149,8 +130,6 @@ MAX_REST_CHARACTERS = 65_536
 """characters: JSON with which another worker goes on under a grammar | the answer fails"""
 MAX_REST_DEPTH = 32
 """levels: open containers of such JSON | the answer fails"""
-MAX_REST_PARTS = 512
-"""alternatives: of a schema, at all levels, that are followed there | the others are left out"""
 MAX_REST_MEMBERS = 32
 """properties: that may be the next one of such JSON | the answer fails"""
 MAX_STOPS = 1_024
@@ -339,6 +318,27 @@ MAX_HELD_PIXELS = 268_435_456
 
 """# Inside a process"""
 
+MAX_SEARCHED_ARGUMENTS = 1 << 20
+"""characters: arguments that are searched for markup at the end of their call
+| they are not searched"""
+MAX_UNDECIDED_BRACKET = 1 << 16
+"""characters: a bracket in Python's syntax that may enclose a value, a list or an object
+| it is a list"""
+# The longest name in `\N{...}`; Unicode's own are shorter.
+MAX_CHARACTER_NAME = 128
+r"""characters: the name of a character in `\N{...}` | the escape is text"""
+# Formats of ours have 4 at most; each line break doubles them.
+MAX_ENDS = 32
+"""ways: to write the end of a call, whose line breaks are optional, in a grammar | no grammar"""
+MAX_DECODED = 8192
+"""tokens: the prompt's end, decoded in search of markers that are text
+| the format's default decides"""
+MAX_CHECKS = 4096
+"""steps: steps to compare a value with its schema | the value counts as accepted"""
+MAX_COMPARED = 65_536
+"""values: values of `enum` and `const` to compare a value with | the value counts as accepted"""
+MAX_REST_PARTS = 512
+"""alternatives: of a schema that are followed for the rest of JSON | the others are left out"""
 MAX_START_DEATHS = 5
 """processes: processes that die before any has served | the worker does not start"""
 PROCESS_START_S = 30

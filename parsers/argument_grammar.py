@@ -157,7 +157,7 @@ class GrammarBudget:
         self._left = MAX_GRAMMAR_BYTES
 
     def spend(self, size: int) -> None:
-        """Count `size` bytes of the grammar. Raises `Inexpressible` if none are left."""
+        """Count `size` bytes of the grammar. Raises `Inexpressible` beyond the budget."""
         self._left -= size
         if self._left < 0:
             raise Inexpressible(f"its grammar takes more than {MAX_GRAMMAR_BYTES} bytes")
