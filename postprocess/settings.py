@@ -62,7 +62,7 @@ class PostprocessSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_stream_calls(malformed_calls: WorkerMalformedCalls, stream: StreamCalls | None) -> None:
-    """Raise `SetupError` if calls are to wait for nothing."""
+    """Raise `SetupError` for `whole` without `regenerate`."""
     if stream == "whole" and malformed_calls != "regenerate":
         raise SetupError(
             f"{STREAM_CALLS_FLAG} whole needs {MALFORMED_FLAG} regenerate; without it calls leave "
