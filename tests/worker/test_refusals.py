@@ -27,7 +27,7 @@ def test_a_handlers_400_is_shown() -> None:
 def test_a_refusal_does_not_show_where_in_an_engine_it_was_raised() -> None:
     def refuse_in_an_engine() -> None:
         try:
-            raise ValueError("inner")
+            int("inner")
         except ValueError as error:
             raise InvalidArgument("outer") from error
 
