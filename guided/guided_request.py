@@ -267,13 +267,27 @@ def check_schemas(
                 steps.add(field, GrammarSize(0, {text: measure(text)}))
 
 
+# The parts of Dynamo's `guided_decoding`, with the types that engines take.
+_JSON_TYPES: tuple[tuple[type, ...], str] = ((str, dict), "an object, or the text of one")
+_TEXT_TYPES: tuple[tuple[type, ...], str] = ((str,), "a string")
+_CONSTRAINT_TYPES = {
+    "json": _JSON_TYPES,
+    "structural_tag": _JSON_TYPES,
+    "choice": ((list,), "a list of strings"),
+    **dict.fromkeys(("regex", "grammar", "whitespace_pattern"), _TEXT_TYPES),
+}
+
+
 def check_guided_decoding(guided_decoding: JsonObject) -> None:
-    """Raise `RequestError` if Dynamo's `guided_decoding` takes too many steps.
+    """Raise `RequestError` if Dynamo's `guided_decoding` has a wrong type or takes too many steps.
 
     For a worker, whose frontend may have checked nothing.
     """
     steps, field = _Steps(), "sampling_options.guided_decoding"
     for kind, value in guided_decoding.items():
+        types, allowed = _CONSTRAINT_TYPES.get(kind, ((object,), ""))
+        if value is not None and not isinstance(value, types):
+            raise RequestError.wrong(f"{field}.{kind}", value, allowed)
         if kind in ("regex", "whitespace_pattern") and isinstance(value, str):
             steps.add(f"{field}.{kind}", GrammarSize(0, {value: measure_pattern(value)}))
         elif kind == "grammar" and isinstance(value, str):

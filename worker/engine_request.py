@@ -14,3 +14,7 @@ class EngineRequestHandle(Protocol):
 
     def set_stream_interval(self, index: int, tokens: int) -> None:
         """From now on deliver a choice's tokens in groups of about `tokens`, if possible."""
+
+    def note_call(self, outcome: str) -> None:
+        """Take note of a call that has left: "complete", or why it is open."""
+        return None  # noqa: RET501 - with an empty body mypy takes it for abstract

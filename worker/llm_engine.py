@@ -8,9 +8,12 @@ return postprocessed(engine, config, settings), config
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from typing import Protocol
 
 import msgspec
 from dynamo.common.backend.engine import EngineConfig, LLMEngine
@@ -51,6 +54,8 @@ from .stock_frontends import complete_names
 
 logger = get_logger(__name__)
 
+EXPORTS = "OTEL_EXPORT_ENABLED"
+"""Dynamo's variable that has it export spans."""
 GENERATING = (DisaggregationMode.AGGREGATED, DisaggregationMode.DECODE)
 
 
@@ -151,7 +156,10 @@ class LLMEngineWorker(Worker[LLMEngine]):
             call.request["require_reasoning"] = starts_in_reasoning(
                 call.params, self.parsers, call.token_ids, self.metrics.report
             )
-        request = LLMEngineRequest(call)
+        span = find_span(call.context)
+        if span is not None:
+            span.set_attribute("backedge.parsers", self.settings.names.label)
+        request = LLMEngineRequest(call, span)
         return request.outputs(), request
 
 
@@ -169,12 +177,34 @@ def pool_parts(
     return load_tokenizer(folder, other), parsers
 
 
-class LLMEngineRequest(EngineRequestHandle):
-    """One running request. The interface has one engine request for all of its choices."""
+class Span(Protocol):
+    """Dynamo's span of one request. Source: `dynamo.common.backend.telemetry`."""
 
-    def __init__(self, call: GenerateCall[LLMEngine]) -> None:
+    def set_attribute(self, key: str, value: object) -> None:
+        """Set an attribute, or replace it."""
+
+
+def find_span(context: Context) -> Span | None:
+    """Return the span of a request; None where Dynamo exports none, since it would warn."""
+    if os.environ.get(EXPORTS, "").lower() not in ("1", "true", "on", "yes"):
+        return None
+    from dynamo.common.backend.telemetry import current_span
+
+    span: Span = current_span(context)
+    return span
+
+
+class LLMEngineRequest(EngineRequestHandle):
+    """One running request. The interface has one engine request for all of its choices.
+
+    span: gets the number of the answer's calls.
+    """
+
+    def __init__(self, call: GenerateCall[LLMEngine], span: Span | None = None) -> None:
         self._call = call
         self._running = set(range(call.params.n))
+        self._span = span
+        self._calls = Counter[bool]()
 
     @override
     async def abort(self, index: int) -> None:
@@ -185,6 +215,15 @@ class LLMEngineRequest(EngineRequestHandle):
     @override
     def set_stream_interval(self, index: int, tokens: int) -> None:
         """Do nothing: the interface cannot ask an engine for groups of tokens."""
+
+    @override
+    def note_call(self, outcome: str) -> None:
+        if self._span is None:
+            return
+        is_open = outcome != "complete"
+        self._calls[is_open] += 1
+        name = "backedge.open_calls" if is_open else "backedge.calls"
+        self._span.set_attribute(name, self._calls[is_open])
 
     async def outputs(self) -> AsyncGenerator[JsonObject, None]:
         """Yield the engine's outputs, until all choices have ended.

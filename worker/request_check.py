@@ -153,7 +153,7 @@ def show_refusal(error: Exception) -> Exception:
 
     A `PoolAbsentError` becomes an EngineShutdown, with which Dynamo moves the request.
     Dynamo shows clients a 400's text only if it is an InvalidArgument. For requests that the
-    engine rejects, its vLLM handlers raise that in 1.6 but HttpError in 1.7.
+    engine rejects, its vLLM handlers raise that in 1.6 but HttpError in 1.7. It has no traceback.
     """
     from dynamo.llm.exceptions import EngineShutdown, HttpError, InvalidArgument
 
@@ -161,4 +161,8 @@ def show_refusal(error: Exception) -> Exception:
         error = EngineShutdown(str(error))
     if isinstance(error, HttpError) and error.code == HTTPStatus.BAD_REQUEST:
         error = InvalidArgument(error.message)
+    if isinstance(error, InvalidArgument):
+        # Dynamo prints the traceback, and where an engine refuses a request helps nobody.
+        error = error.with_traceback(None)
+        error.__cause__, error.__suppress_context__ = None, True
     return error

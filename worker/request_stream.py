@@ -474,6 +474,7 @@ class RequestPump:
         chunk = self._writer.write(scheduled)
         self._metrics.count_chunk(scheduled, streams=self._params.stream)
         for call in scheduled.calls:
+            self._engine.note_call(call)
             if call in MALFORMATIONS:
                 told = "request %s: a call of parser %s stays open: %s"
                 name = self._worker.backend.parsers_name

@@ -104,6 +104,4 @@ def test_what_is_printed_without_end_is_bounded_and_counted(
     now = LOG_WINDOW_S
     print("again", file=bounded)
     left_out = 10_000 - length // 100
-    assert inner.getvalue()[length:] == (
-        f"(before it, {left_out} writes were left out) again\n"
-    )
+    assert inner.getvalue()[length:] == (f"(before it, {left_out} writes were left out) again\n")

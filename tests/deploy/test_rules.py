@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,14 @@ from backedge.tokenization.prompt_cache import PromptCache
 from backedge.worker.metrics import WorkerMetrics
 from prometheus_client import CollectorRegistry
 
-from tests.deploy.manifests import KUBERNETES, ROOT
+from tests.deploy.manifests import KUBERNETES, ROOT, render
 from tests.machine import needs, require
 
 RESOURCE = yaml.safe_load((KUBERNETES / "monitoring" / "rules.yaml").read_text(encoding="utf-8"))
 RULES = [rule for group in RESOURCE["spec"]["groups"] for rule in group["rules"]]
 PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+RUNBOOKS = "docs/metrics.md"
 # Dynamo's own, seen on the /metrics of version 1.6.1.
-SITE = "https://backedge.example"
 DYNAMOS = {"dynamo_frontend_requests_total", "dynamo_component_requests_total"}
 
 
@@ -41,7 +42,7 @@ def test_a_rule_asks_for_metrics_that_there_are_and_has_a_runbook(rule: dict[str
     assert asked
     assert asked <= list_names() | DYNAMOS
     assert rule["labels"]["severity"] in {"info", "warning", "critical"}
-    assert rule["annotations"]["runbook_url"] == f"{SITE}/metrics/#{rule['alert'].lower()}"
+    assert rule["annotations"]["runbook_url"] == f"{RUNBOOKS}#{rule['alert'].lower()}"
     assert rule["annotations"]["summary"]
 
 
@@ -49,6 +50,22 @@ def test_every_alert_has_a_paragraph_and_every_paragraph_an_alert() -> None:
     assert re.findall(r"^### (Backedge\w+)$", PAGE, re.MULTILINE) == [
         rule["alert"] for rule in RULES
     ]
+
+
+@needs("kubectl")
+@pytest.mark.parametrize("page", [RUNBOOKS, "https://docs.your.host/metrics/"])
+def test_one_line_says_where_the_runbooks_are(page: str, tmp_path: Path) -> None:
+    folder = shutil.copytree(ROOT / "deploy", tmp_path / "deploy") / "kubernetes" / "monitoring"
+    kustomization = folder / "kustomization.yaml"
+    text = kustomization.read_text(encoding="utf-8")
+    assert text.count(f"page={RUNBOOKS}\n") == 1
+    kustomization.write_text(text.replace(f"page={RUNBOOKS}", f"page={page}"), encoding="utf-8")
+    resources = render(folder)
+    assert sorted(found["kind"] for found in resources) == ["ConfigMap", "PrometheusRule"]
+    (found,) = (found for found in resources if found["kind"] == "PrometheusRule")
+    rules = [rule for group in found["spec"]["groups"] for rule in group["rules"]]
+    links = [rule["annotations"]["runbook_url"] for rule in rules]
+    assert links == [f"{page}#{rule['alert'].lower()}" for rule in RULES]
 
 
 # By alert: series that make it fire, and series that do not. A value a minute.

@@ -19,6 +19,7 @@ from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserNames
 from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays, PostprocessSettings
 from backedge.worker.egress import push_or_pull
+from backedge.worker.engine_request import EngineRequestHandle
 from backedge.worker.metrics import WorkerMetrics
 from backedge.worker.stock_frontends import (
     build_stock_postprocessor,
@@ -44,7 +45,7 @@ PLAIN = "plain"
 METRICS = WorkerMetrics()
 
 
-class Engine:
+class Engine(EngineRequestHandle):
     """Generates one text at a pace."""
 
     def __init__(self, token_ids: Sequence[int], step: int, pause_s: float) -> None:

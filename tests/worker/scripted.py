@@ -20,6 +20,7 @@ from backedge.worker.backend import (
     NewRequest,
     PostprocessBackend,
 )
+from backedge.worker.engine_request import EngineRequestHandle
 from backedge.worker.request_stream import WorkerPostprocessor
 
 from tests.support import encode, params, tiny_detokenizers
@@ -81,7 +82,7 @@ def run_in_virtual_time(main: Coroutine[Any, Any, T]) -> T:
 
 
 @dataclass
-class Engine:
+class Engine(EngineRequestHandle):
     """Generates what the script says, and notes what it is asked."""
 
     script: Sequence[Step]

@@ -25,6 +25,7 @@ from backedge.base.errors import ParserFailedError
 from backedge.base.json_types import JsonObject
 from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays, OnError, PostprocessSettings
 from backedge.worker.backend import InlineBackend
+from backedge.worker.engine_request import EngineRequestHandle
 from backedge.worker.pool import PoolSettings, PoolSupervisor
 from backedge.worker.request_stream import WorkerPostprocessor
 
@@ -68,7 +69,7 @@ CALL_IDS = encode(CALL["output"])
 AT_ONCE = 50
 
 
-class Engine:
+class Engine(EngineRequestHandle):
     """Gives a few tokens, and ends as real ones do, or do not."""
 
     def __init__(self, token_ids: Sequence[int], ending: str, group: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from backedge.base.errors import UnknownParserError
 from backedge.base.json_types import JsonObject
-from backedge.parsers.base import ParserNames
+from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess.messages import KEY, PostprocessedChunk, WorkerCard, read
 from backedge.postprocess.messages import encode as encode_message
@@ -108,6 +108,54 @@ def test_a_stop_string_ends_the_engine_s_request(n: int) -> None:
     assert ends == ["stop"], "Dynamo ends a response with the first one"
     assert (engine.aborted, engine.closed) == (1, 1)
     assert engine.sent < n * len(TOKENS)
+
+
+class Writing(Counting):
+    """Writes one whole call, and one that is cut."""
+
+    TEXT = (
+        '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>\n<tool_call>\n{"name": "f", "a'
+    )
+
+    async def generate(self, request: Any, context: Any) -> AsyncGenerator[Any, None]:
+        yield {"index": 0, "token_ids": encode(self.TEXT), "finish_reason": "length"}
+
+
+class Traced(Context):
+    """Dynamo's context, with the attributes of its span."""
+
+    def __init__(self) -> None:
+        self.attributes: dict[str, object] = {}
+
+    def current_span(self) -> Traced:
+        return self
+
+    def set_attribute(self, key: str, value: object) -> None:
+        self.attributes[key] = value
+
+
+@pytest.mark.parametrize("exports", ["1", "0"])
+def test_dynamo_s_span_of_a_request_has_its_parsers_and_calls(
+    exports: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORT_ENABLED", exports)
+    settings = WorkerSettings(names=ParserNames("hermes"))
+    engine, context = postprocessed(Writing(), config(), settings), Traced()
+    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
+    request = build_request(parser=ParserRequest(tools=[tool], tool_choice="auto"))
+
+    async def run() -> None:
+        await engine.start(1)
+        async for _ in engine.generate(request, context):
+            pass
+
+    asyncio.run(run())
+    found = {
+        "backedge.parsers": settings.names.label,
+        "backedge.calls": 1,
+        "backedge.open_calls": 1,
+    }
+    assert context.attributes == (found if exports == "1" else {})
 
 
 def test_an_answer_to_its_end_aborts_nothing() -> None:

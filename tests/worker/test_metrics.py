@@ -20,6 +20,7 @@ from backedge.postprocess.messages import ChoiceDelta
 from backedge.postprocess.settings import MERGE_DELAYS, MergeDelays, PostprocessSettings
 from backedge.tokenization.prompt_cache import PromptCache
 from backedge.worker.backend import InlineBackend
+from backedge.worker.engine_request import EngineRequestHandle
 from backedge.worker.metrics import FIRST_MEASURED, MEASURED_ONE_IN, WAIT_BUCKETS_S, WorkerMetrics
 from backedge.worker.request_stream import WorkerPostprocessor
 from prometheus_client import CollectorRegistry
@@ -73,7 +74,7 @@ def outputs(ids, index=0, finish_reason="stop", group=1):
     ]
 
 
-class Running:
+class Running(EngineRequestHandle):
     async def abort(self, index):
         pass
 

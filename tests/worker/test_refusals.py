@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from http import HTTPStatus
 
 import pytest
@@ -21,6 +22,20 @@ def test_a_handlers_400_is_shown() -> None:
     shown = show_refusal(HttpError(HTTPStatus.BAD_REQUEST, "the regex is open"))
     assert isinstance(shown, InvalidArgument)
     assert "the regex is open" in str(shown)
+
+
+def test_a_refusal_does_not_show_where_in_an_engine_it_was_raised() -> None:
+    def refuse_in_an_engine() -> None:
+        try:
+            int("inner")
+        except ValueError as error:
+            raise InvalidArgument("outer") from error
+
+    with pytest.raises(InvalidArgument) as caught:
+        refuse_in_an_engine()
+    shown = "".join(traceback.format_exception(show_refusal(caught.value)))
+    assert [line for line in shown.splitlines() if line] == [shown.strip()]
+    assert shown.strip().endswith("InvalidArgument: outer")
 
 
 def test_a_pool_without_processes_has_the_request_moved() -> None:

@@ -80,6 +80,26 @@ def test_a_stock_frontends_grammar_is_measured(field, value, small):
         assert it.value.field.startswith(f"sampling_options.guided_decoding.{field}")
 
 
+WRONG_TYPES: list[tuple[str, object]] = [
+    ("json", 5),
+    ("json", True),
+    ("structural_tag", []),
+    ("regex", 5),
+    ("grammar", {}),
+    ("whitespace_pattern", 5),
+    ("choice", "a"),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), WRONG_TYPES)
+def test_a_stock_frontends_grammar_of_a_wrong_type_is_named(field, value):
+    request = {"sampling_options": {"guided_decoding": {field: value}}}
+    with pytest.raises(RequestError, match="must be") as it:
+        check_engine_fields(request, None)
+    assert it.value.field == f"sampling_options.guided_decoding.{field}"
+    check_engine_fields({"sampling_options": {"guided_decoding": {field: None}}}, None)
+
+
 @pytest.mark.parametrize(
     ("n", "best_of", "refused"), [(1, 3, True), (None, 2, True), (2, 2, False), (None, 1, False)]
 )

@@ -10,6 +10,7 @@ from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import KEY, VERSION, PostprocessedChunk, encode, read
 from backedge.postprocess.settings import MERGE_DELAYS, PostprocessSettings
 from backedge.worker.backend import InlineBackend
+from backedge.worker.engine_request import EngineRequestHandle
 from backedge.worker.request_stream import WorkerPostprocessor, read_params
 
 from tests.support import encode as tokens
@@ -45,7 +46,7 @@ def process(
             yield output
             await asyncio.sleep(0)  # as between the steps of an engine
 
-    class Running:
+    class Running(EngineRequestHandle):
         async def abort(self, index):
             ended.append(index)
 

@@ -83,7 +83,7 @@ def build_card(name: str) -> Card:
 
 def build_thinking_card(name: str) -> Card:
     engine, runtime_data = THINKERS[name]
-    names = {"tool_call_parser": "hermes", "reasoning_parser": "qwen3"}
+    names: dict[str, Any] = {"tool_call_parser": "hermes", "reasoning_parser": "qwen3"}
     if engine:
         worker = WorkerCard(engine=engine, engine_version="1", **names)
         runtime_data = runtime_data | {KEY: encode(worker)}

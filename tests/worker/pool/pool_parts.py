@@ -99,7 +99,7 @@ def log_without_end(parsers):
 
 def print_without_end(parsers):
     while True:
-        print("again " * 20, file=sys.stderr)
+        sys.stderr.write("again " * 20 + "\n")
 
 
 def crash(parsers):
