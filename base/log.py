@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import logging
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,7 +22,6 @@ from .hidden_characters import escape_hidden
 from .limits import LOG_WINDOW_S, MAX_LOGGED, MAX_LOGGED_MESSAGE, MAX_LOGGED_TRACEBACK
 
 _FORMATTER = logging.Formatter()
-_COUNTED = "counted_by_backedge"
 
 
 def get_logger(name: str) -> logging.Logger:
@@ -85,16 +85,18 @@ class LineFilter(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self.places: dict[tuple[str, int], _Place] = {}
+        self._passed = threading.local()
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        if getattr(record, _COUNTED, False):
-            return True  # by the logger's filter, before the handler's
+        known = id(record), record.created
+        if getattr(self._passed, "record", None) == known:
+            return True  # the logger's filter has counted it, before the handler's
         place = self.places.setdefault((record.pathname, record.lineno), _Place(record.created))
         left_out = place.take(record.created)
         if left_out is None:
             return False
-        setattr(record, _COUNTED, True)
+        self._passed.record = known
         _make_visible(record)
         if left_out:
             record.msg += f" (before it, {left_out} lines of this kind were left out)"
