@@ -162,7 +162,7 @@ def show_refusal(error: Exception) -> Exception:
     if isinstance(error, HttpError) and error.code == HTTPStatus.BAD_REQUEST:
         error = InvalidArgument(error.message)
     if isinstance(error, InvalidArgument):
-        # Dynamo prints the traceback, and where an engine refuses a request helps nobody.
+        # Dynamo prints the traceback, and no reader needs the place in an engine.
         error = error.with_traceback(None)
         error.__cause__, error.__suppress_context__ = None, True
     return error
