@@ -19,7 +19,7 @@ JsonObject: TypeAlias = dict[str, Any]
 """A JSON object as `json` and msgspec decode it: an OpenAI message, a tool, a JSON schema."""
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-# Ends of a line for Python's `splitlines` and for JavaScript before 2019; as UTF-8.
+# Ends of a line for Python's `splitlines`, besides those that JSON must escape; as UTF-8.
 _LINE_ENDS = {char.encode(): rf"\u{ord(char):04x}".encode() for char in "\x85\u2028\u2029"}
 _LINE_END = re.compile(b"|".join(_LINE_ENDS))
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))

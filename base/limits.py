@@ -421,6 +421,9 @@ MAX_SHARED_BYTES = 1024
 # Agents send the same tools with every request.
 MAX_TOOL_FORMS_BYTES = 16_777_216
 """bytes: the standard forms of tools' schemas that are remembered | the oldest are forgotten"""
+MEDIA_RETRY_S = 30.0
+"""seconds: time until an engine's back end for media that could not be built is tried again
+| the first request with media after it waits for that"""
 MAX_SHORT_CHARACTERS = 2_000
 """characters: text of a prompt that is made in the event loop | it is made in a thread"""
 MAX_SHORT_MESSAGES = 16

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from math import inf
 
+from ..base import limits
 from ..base.errors import SetupError
 from ..engines.dynamo.types import Context
 from .chat_model import Prepared, Preprocessor
@@ -17,14 +19,16 @@ from .request.validation import MEDIA_PARTS
 class MediaPreprocessor:
     """A `chat_model.Preprocessor` that leaves requests with media to another one.
 
-    text: prepares all others. load: returns the builder of the one for media. It is called once,
-    with the first request that has any: importing an engine takes seconds.
+    text: prepares all others. load: returns the builder of the one for media. It is called with the
+    first request that has any, since importing an engine takes seconds, and not again, unless it
+    fails: then with the first one after `MEDIA_RETRY_S`.
     """
 
     def __init__(self, text: Preprocessor, load: Callable[[], Awaitable[ChatModelBuilder]]) -> None:
         self._text = text
         self._load = load
         self._media: asyncio.Future[Preprocessor] | None = None
+        self._retry_at = inf
 
     @asynccontextmanager
     async def __call__(
@@ -36,11 +40,17 @@ class MediaPreprocessor:
             yield prepared
 
     async def _build(self) -> Preprocessor:
-        builder = await self._load()
-        return (await builder.build()).preprocess
+        loop = asyncio.get_running_loop()
+        try:
+            builder = await self._load()
+            return (await builder.build()).preprocess
+        except BaseException:
+            self._retry_at = loop.time() + limits.MEDIA_RETRY_S
+            raise
 
     async def _find_media(self) -> Preprocessor:
-        if self._media is None:
+        if self._media is None or asyncio.get_running_loop().time() >= self._retry_at:
+            self._retry_at = inf
             self._media = asyncio.ensure_future(self._build())
         # The request that began it may be cancelled.
         try:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from backedge.base import limits
 from backedge.base.errors import SetupError
 from backedge.frontend.media_requests import MediaPreprocessor
 from backedge.frontend.request.chat_request import decode_chat_request
@@ -29,7 +30,7 @@ class Builder:
     """Counts how often it is loaded. error: raised when it builds."""
 
     def __init__(self, error: Exception | None = None) -> None:
-        self.loaded, self._error = 0, error
+        self.loaded, self.error = 0, error
 
     async def __call__(self) -> Any:
         self.loaded += 1
@@ -37,8 +38,8 @@ class Builder:
         return self
 
     async def build(self) -> Any:
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         return SimpleNamespace(preprocess=preprocessor("media"))
 
 
@@ -74,6 +75,25 @@ def test_an_engine_that_cannot_be_built_costs_requests_with_media_alone(error: E
 
     assert asyncio.run(run()) == "text"
     assert builder.loaded == 1
+
+
+def test_an_engine_that_could_not_be_built_is_tried_again_after_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "MEDIA_RETRY_S", 0.05)
+    builder = Builder(OSError("a file was not there yet"))
+
+    async def run() -> object:
+        prepare = MediaPreprocessor(preprocessor("text"), builder)
+        for _ in range(2):
+            with pytest.raises(SetupError, match="not there yet"):
+                await ask(prepare, [IMAGE])
+        builder.error = None
+        await asyncio.sleep(0.06)
+        return [await ask(prepare, [IMAGE]) for _ in range(2)]
+
+    assert asyncio.run(run()) == ["media", "media"]
+    assert builder.loaded == 2
 
 
 def test_a_client_that_leaves_does_not_end_the_building() -> None:

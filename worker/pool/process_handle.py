@@ -28,7 +28,7 @@ logger = get_logger(__name__)
 class ProcessHandle:
     """Forks process `number`, sends it requests, and kills it.
 
-    keys: of the requests in the process. started: done when the process serves.
+    keys: of the requests in the process. ready, started: the process serves, and can be killed.
     delay_s: how long to wait before the fork.
     forked_at: in seconds of the event loop's clock; infinite before the fork.
     on_answer: called with each answer; raises `ProtocolError` for an impossible one.
@@ -50,6 +50,7 @@ class ProcessHandle:
         self.forked_at = inf
         self._fork_server = fork_server
         self._number = number
+        self._is_up = False  # the process has said so, perhaps before the fork server its pid
         self._loop = asyncio.get_running_loop()
         self.started: asyncio.Future[None] = self._loop.create_future()
         self._on_answer = on_answer
@@ -141,6 +142,7 @@ class ProcessHandle:
             self._loop.call_soon(self._on_death, self)
             return
         self._loop.add_reader(self._pidfd, self._on_death, self)
+        self._serve()
 
     def _flush(self) -> None:
         self._flush_is_scheduled = False
@@ -160,7 +162,8 @@ class ProcessHandle:
             try:
                 for answer in messages.decode_answers(message):
                     if isinstance(answer, messages.Ready):
-                        self._on_ready()
+                        self._is_up = True
+                        self._serve()
                     else:
                         self._on_answer(self, answer)
             except ProtocolError as error:
@@ -169,7 +172,10 @@ class ProcessHandle:
                 self._on_death(self)
                 return
 
-    def _on_ready(self) -> None:
+    def _serve(self) -> None:
+        """Take requests, once the process is up and its pid is known."""
+        if not self._is_up or self._pidfd < 0:
+            return
         self.ready = True
         if not self.started.done():
             self.started.set_result(None)

@@ -74,19 +74,29 @@ def run(test, folder):
     asyncio.run(check())
 
 
-def test_requests_wait_for_the_process_and_travel_together(tmp_path):
+@pytest.mark.parametrize("pid_first", [False, True])
+def test_requests_wait_for_the_process_and_its_pid_and_travel_together(pid_first, tmp_path):
     async def test(handle, fork_server, peer, answers, deaths):
+        child = start_child()
         handle.send(messages.Flush(1))
         handle.send(messages.Close(1))
-        await asyncio.sleep(0.01)
-        assert not handle.ready
-        peer.answer(messages.Ready())
+        steps = [
+            lambda: peer.answer(messages.Ready()),
+            lambda: fork_server.wanted.pop(NUMBER)(child.pid),
+        ]
+        for step in reversed(steps) if pid_first else steps:
+            assert not handle.ready
+            assert not peer.socket.poll(0)
+            step()
+            await asyncio.sleep(0.05)
         await asyncio.wait_for(handle.started, 1)
+        assert handle.pid == child.pid
         assert peer.receive() == [messages.Flush(1), messages.Close(1)]
         for key in (2, 3):
             handle.send(messages.Flush(key))
         await asyncio.sleep(0)
         assert peer.receive() == [messages.Flush(2), messages.Flush(3)]
+        child.communicate(b"\n")
 
     run(test, tmp_path)
 
