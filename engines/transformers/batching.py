@@ -6,7 +6,6 @@ greedy here, and one logits processor leaves to each sampled answer the token th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,18 +22,36 @@ from ...offline.completion import TokenLogprobs
 from ...offline.rows import Sampling
 from .offline_hooks import GrammarMask, LogprobRecorder, build_penalties, build_samplers
 
-# Of a cache on a CPU, whose free memory transformers would take; 65,536 tokens.
-CPU_BLOCKS = 256
+# One for the prompt, one that is left free.
+MIN_BLOCKS = 2
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Limits of the batches; None for transformers' own.
+    """Limits of the batches; None for transformers' own, which fill a GPU's memory.
 
-    blocks: of the cache. requests: in one step.
+    block_size: in tokens. blocks: of the cache. requests, tokens: in one step.
     """
 
+    block_size: int | None = None
     blocks: int | None = None
     requests: int | None = None
+    tokens: int | None = None
+
+    def complete(self, device: str) -> Limits:
+        """Return the limits for a device of this type."""
+        if device != "cpu":
+            return self
+        # transformers would fill the host's memory, most of it with a mask of tokens by tokens.
+        return Limits(
+            self.block_size or CPU_LIMITS.block_size,
+            self.blocks or CPU_LIMITS.blocks,
+            self.requests or CPU_LIMITS.requests,
+            self.tokens or CPU_LIMITS.tokens,
+        )
+
+
+# A cache of 32,768 tokens.
+CPU_LIMITS = Limits(block_size=32, blocks=1024, requests=64, tokens=512)
 
 
 class Choice:
@@ -68,6 +85,13 @@ class Choice:
             drawn = int(torch.seed()) if seed is None else seed
             processors += build_samplers(sampling, [drawn])
         self._processors = processors
+
+    def __deepcopy__(self, memo: object) -> Choice:
+        """Return the same object: transformers copies the settings of a request that it restarts.
+
+        It does so where the cache is full, and such a request goes on with its next token.
+        """
+        return self
 
     def process(self, scores: torch.Tensor) -> torch.Tensor:
         """Return the changed logits of the next token, shape (1, vocabulary)."""
@@ -117,31 +141,39 @@ class ChoiceProcessor(ContinuousBatchingLogitsProcessor):  # type: ignore[misc]
 class Batcher:
     """Generates any number of requests together. model: of transformers, loaded.
 
-    block_size, blocks: of the cache. Raises `SetupError` if the cache has no room.
+    block_size, blocks: of the cache. requests: in one step.
+    Raises `SetupError` if the limits do not fit into memory.
     """
 
     def __init__(self, model: Any, limits: Limits) -> None:
-        blocks = limits.blocks
-        if blocks is None and model.device.type == "cpu":
-            blocks = CPU_BLOCKS
+        limits = limits.complete(model.device.type)
         # Our processor works on the host, after each step.
         config = ContinuousBatchingConfig(
-            num_blocks=blocks,
+            num_blocks=limits.blocks,
+            max_batch_tokens=limits.tokens,
             max_requests_per_batch=limits.requests,
             use_async_batching=False,
             use_cuda_graph=False,
         )
+        if limits.block_size is not None:
+            config.block_size = limits.block_size
         generation = GenerationConfig(do_sample=False, eos_token_id=-1, pad_token_id=0)
         self._manager = model.init_continuous_batching(generation, config)
         processors = ContinuousBatchingLogitsProcessorList(LogitsProcessorList([ChoiceProcessor()]))
         processors.tensors_required = 1
         self._manager.logit_processor = processors
-        self._manager.warmup()
+        try:
+            self._manager.warmup()
+        except MemoryError as error:
+            raise SetupError(
+                f"the cache does not fit into memory ({error}); lower --num-blocks or "
+                "--max-num-batched-tokens."
+            ) from error
         found = self._manager.continuous_batching_config
         self.block_size: int = found.block_size
         self.blocks: int = found.num_blocks
         self.requests: int = found.max_requests_per_batch
-        if self.blocks < 2:
+        if self.blocks < MIN_BLOCKS:
             raise SetupError(
                 f"the cache has {self.blocks} blocks; raise --num-blocks, or free memory."
             )
@@ -184,10 +216,6 @@ class Batcher:
         # Outputs that have no handler would stay here for good.
         while self._manager.get_result(timeout=0) is not None:
             pass
-
-    def fits(self, tokens: int) -> bool:
-        """Whether the cache has room for a request of so many tokens, alone."""
-        return math.ceil(tokens / self.block_size) < self.blocks
 
     def stop(self) -> None:
         """End all requests, and wait for the last step."""

@@ -62,8 +62,10 @@ FLAGS = (
     ),
     flag("--device", help="Torch's name of the device; default: cuda where there is one, or cpu."),
     flag("--max-model-len", type=parse_count, help="Limit for tokens of prompt and answer."),
-    flag("--num-blocks", type=parse_count, help="Blocks of the cache, of 256 tokens each."),
+    flag("--block-size", type=parse_count, help="Tokens of one block of the cache."),
+    flag("--num-blocks", type=parse_count, help="Blocks of the cache."),
     flag("--max-num-seqs", type=parse_count, help="Answers that one step continues."),
+    flag("--max-num-batched-tokens", type=parse_count, help="Tokens that one step computes."),
 )
 
 
@@ -132,7 +134,10 @@ class TransformersEngine(LLMEngine):
         self._backend.load()
         model = self._backend.model
         self.vocabulary_size = model.config.get_text_config().vocab_size
-        limits = Limits(self._flags.num_blocks, self._flags.max_num_seqs)
+        flags = self._flags
+        limits = Limits(
+            flags.block_size, flags.num_blocks, flags.max_num_seqs, flags.max_num_batched_tokens
+        )
         self._batcher = batcher = Batcher(model, limits)
         room = (batcher.blocks - 1) * batcher.block_size
         self._context_length = min(self._text.context_length or room, room)
