@@ -132,8 +132,10 @@ class ChoiceProcessor(ContinuousBatchingLogitsProcessor):  # type: ignore[misc]
     def __call__(self, scores: torch.Tensor, tensor_arg: torch.Tensor) -> torch.Tensor:
         """Return the logits, shape (rows, vocabulary), whose maxima are the next tokens."""
         rows = [choice.process(scores[row : row + 1]) for row, choice in enumerate(self._choices)]
-        changed = torch.cat(rows) if rows else scores
-        for choice, token_id in zip(self._choices, changed.argmax(-1).tolist(), strict=True):
+        # Further rows stand for prompts of which only a part has been read.
+        changed = torch.cat([*rows, scores[len(rows) :]])
+        token_ids = changed[: len(rows)].argmax(-1).tolist()
+        for choice, token_id in zip(self._choices, token_ids, strict=True):
             choice.take(token_id)
         return changed
 

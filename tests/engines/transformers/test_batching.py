@@ -19,6 +19,7 @@ from backedge.tokenization.model_files import GenerationConfig  # noqa: E402
 from tools.stack import TINY_MODEL  # noqa: E402
 
 PROMPT = [5, 6, 7, 8]
+GREEDY = GenerationOptions(temperature=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,8 @@ def test_bias_and_least_number_of_tokens_are_of_one_answer(batcher: Batcher) -> 
         batcher, [build([stop]), build([stop], min_tokens=3)], tokens=6, stops=[stop]
     )
     assert early == [stop]
-    assert len(late) > 3 and stop not in late[:3]
+    assert len(late) > 3
+    assert stop not in late[:3]
 
 
 def test_logprobs_are_those_of_the_tokens(batcher: Batcher) -> None:
@@ -119,3 +121,26 @@ def test_a_cancelled_answer_leaves_the_others(batcher: Batcher) -> None:
     names = asyncio.run(run())
     assert names.count("short") == 20
     assert names.count("long") < 20
+
+
+def test_answers_go_on_while_a_long_prompt_is_read_in_parts(batcher: Batcher) -> None:
+    [alone] = generate(batcher, [build()], tokens=12)
+
+    async def run() -> dict[str, list[int]]:
+        ended: asyncio.Queue[Any] = asyncio.Queue()
+        for number, prompt in enumerate((PROMPT, PROMPT * 300, PROMPT * 300)):
+            choice = Choice(prompt, resolve_sampling(GREEDY, GenerationConfig()), [])
+            batcher.add(
+                str(number), prompt, choice, stops=[], max_tokens=12, on_output=ended.put_nowait
+            )
+        found: dict[str, list[int]] = {}
+        while len(found) < 3:
+            output = await asyncio.wait_for(ended.get(), 60)
+            assert output.error is None
+            if output.is_finished():
+                found[output.request_id] = output.generated_tokens
+        return found
+
+    found = asyncio.run(run())
+    assert found["0"] == alone
+    assert found["1"] == found["2"]

@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from backedge.engines.transformers.worker import parse_arguments, show_logprobs  # noqa: E402
-from backedge.offline.completion import TokenLogprobs  # noqa: E402
-from backedge.postprocess.messages import EngineLogprob  # noqa: E402
+from backedge.engines.transformers.worker import parse_arguments, show_logprobs
+from backedge.offline.completion import TokenLogprobs
+from backedge.postprocess.messages import EngineLogprob
 
 
 def test_the_flags_name_model_and_endpoint() -> None:
