@@ -19,7 +19,6 @@ from backedge.tokenization.model_files import GenerationConfig  # noqa: E402
 from tools.stack import TINY_MODEL  # noqa: E402
 
 PROMPT = [5, 6, 7, 8]
-GREEDY = GenerationOptions(temperature=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -121,26 +120,3 @@ def test_a_cancelled_answer_leaves_the_others(batcher: Batcher) -> None:
     names = asyncio.run(run())
     assert names.count("short") == 20
     assert names.count("long") < 20
-
-
-def test_answers_go_on_while_a_long_prompt_is_read_in_parts(batcher: Batcher) -> None:
-    [alone] = generate(batcher, [build()], tokens=12)
-
-    async def run() -> dict[str, list[int]]:
-        ended: asyncio.Queue[Any] = asyncio.Queue()
-        for number, prompt in enumerate((PROMPT, PROMPT * 300, PROMPT * 300)):
-            choice = Choice(prompt, resolve_sampling(GREEDY, GenerationConfig()), [])
-            batcher.add(
-                str(number), prompt, choice, stops=[], max_tokens=12, on_output=ended.put_nowait
-            )
-        found: dict[str, list[int]] = {}
-        while len(found) < 3:
-            output = await asyncio.wait_for(ended.get(), 60)
-            assert output.error is None
-            if output.is_finished():
-                found[output.request_id] = output.generated_tokens
-        return found
-
-    found = asyncio.run(run())
-    assert found["0"] == alone
-    assert found["1"] == found["2"]
