@@ -25,7 +25,7 @@ from ...worker.flags import read_settings, resolve_auto_names
 from ..frontend_flags import find_file
 from .engine_flags import FRONTEND_GROUP, add_group, parse_all
 from .findings import Finding
-from .worker_command import REPLAY, SIDECAR, WorkerCommand
+from .worker_command import REPLAY, SIDECAR, TRANSFORMERS, WorkerCommand
 
 FRONTEND, STOCK_FRONTEND = "backedge.frontend", "dynamo.frontend"
 UNKNOWN_SWITCH = Finding(
