@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from backedge.base.errors import SetupError  # noqa: E402
 from backedge.engines.transformers.batching import Batcher, Choice, Limits  # noqa: E402
 from backedge.engines.transformers.offline import HfBackend  # noqa: E402
 from backedge.offline.contracts import GenerationOptions, ModelLoadConfig  # noqa: E402
@@ -19,14 +20,20 @@ from backedge.tokenization.model_files import GenerationConfig  # noqa: E402
 from tools.stack import TINY_MODEL  # noqa: E402
 
 PROMPT = [5, 6, 7, 8]
+GREEDY = GenerationOptions(temperature=0.0)
+
+
+def load() -> HfBackend:
+    backend = HfBackend(ModelLoadConfig(TINY_MODEL, engine_args={"device": "cpu"}))
+    backend.open()
+    backend.load()
+    return backend
 
 
 @pytest.fixture(scope="module")
 def batcher() -> Iterator[Batcher]:
-    backend = HfBackend(ModelLoadConfig(TINY_MODEL, engine_args={"device": "cpu"}))
-    backend.open()
-    backend.load()
-    found = Batcher(backend.model, Limits(blocks=16, requests=8))
+    backend = load()
+    found = Batcher(backend.model, Limits(block_size=32, blocks=16, requests=8, tokens=128))
     yield found
     found.stop()
     assert not found.runs
@@ -120,3 +127,45 @@ def test_a_cancelled_answer_leaves_the_others(batcher: Batcher) -> None:
     names = asyncio.run(run())
     assert names.count("short") == 20
     assert names.count("long") < 20
+
+
+def test_answers_go_on_while_a_long_prompt_is_read_in_parts(batcher: Batcher) -> None:
+    [alone] = generate(batcher, [build()], tokens=12)
+
+    async def run() -> dict[str, list[int]]:
+        ended: asyncio.Queue[Any] = asyncio.Queue()
+        for number, prompt in enumerate((PROMPT, PROMPT * 60, PROMPT * 60)):
+            choice = Choice(prompt, resolve_sampling(GREEDY, GenerationConfig()), [])
+            batcher.add(
+                str(number), prompt, choice, stops=[], max_tokens=12, on_output=ended.put_nowait
+            )
+        found: dict[str, list[int]] = {}
+        while len(found) < 3:
+            output = await asyncio.wait_for(ended.get(), 60)
+            assert output.error is None
+            if output.is_finished():
+                found[output.request_id] = output.generated_tokens
+        return found
+
+    found = asyncio.run(run())
+    assert found["0"] == alone
+    assert found["1"] == found["2"]
+
+
+def test_answers_that_the_cache_cannot_hold_together_are_the_same(batcher: Batcher) -> None:
+    # transformers drops some from its cache, and reads their prompts and tokens again.
+    options = {"temperature": 1.5, "frequency_penalty": 0.5, "logprobs": 0}
+
+    def build_all() -> list[Choice]:
+        return [build(seed=seed, **options) for seed in range(4)]
+
+    apart = [generate(batcher, [choice], tokens=200)[0] for choice in build_all()]
+    choices = build_all()
+    assert generate(batcher, choices, tokens=200) == apart
+    assert [len(choice.logprobs) for choice in choices] == [200] * 4
+
+
+def test_a_cache_larger_than_the_memory_is_one_sentence(batcher: Batcher) -> None:
+    backend = load()
+    with pytest.raises(SetupError, match="the cache does not fit into memory .*--num-blocks"):
+        Batcher(backend.model, Limits(blocks=1 << 24))
