@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib.metadata
 import sys
 import uuid
 from collections.abc import AsyncGenerator, Callable
@@ -77,6 +78,7 @@ class TransformersEngine(LLMEngine):
     """
 
     engine_name = "transformers"
+    engine_version = importlib.metadata.version("transformers")
 
     def __init__(self, flags: argparse.Namespace, config: WorkerConfig) -> None:
         self.on_health: Callable[[bool], None] = lambda _: None
@@ -209,10 +211,13 @@ class TransformersEngine(LLMEngine):
         """Return Dynamo's exception; with an EngineShutdown it moves the request."""
         from dynamo.llm.exceptions import EngineShutdown, Unknown
 
-        if self._batcher is not None and self._batcher.runs:
+        batcher = self._batcher
+        if batcher is not None and batcher.runs:
             return Unknown(f"transformers: {problem}")
-        logger.error("transformers generates nothing any more: %s", problem)
-        self.on_health(False)
+        # At the end, Dynamo has withdrawn the worker before.
+        if batcher is not None:
+            logger.error("transformers generates nothing any more: %s", problem)
+            self.on_health(False)
         return EngineShutdown(f"transformers: {problem}")
 
     @override

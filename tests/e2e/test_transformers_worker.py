@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
 import signal
 from collections.abc import Iterator
 from functools import partial
@@ -30,6 +32,7 @@ FLAGS = (*VLLM_PARSERS, *DYNAMO_PARSERS, "--device", "cpu")
 LONG = TRANSCRIPTS["count"]
 STREAMS = 64
 PAIR = "pair"
+CHUNKS = "backedge_chunks_total"
 IN_FLIGHT = "dynamo_component_inflight_requests"
 HOT: dict[str, Any] = {"temperature": 1.5, "max_tokens": 12, "n": 2}
 
@@ -68,6 +71,11 @@ def test_gives_exactly_the_transcript(
 
 def test_the_engine_gives_the_transcripts_token_for_token(frontend: Process) -> None:
     check_tokens(frontend, MODEL_NAME)
+
+
+def test_the_worker_says_what_it_runs(worker: Process, frontend: Process) -> None:
+    version = importlib.metadata.version("transformers")
+    assert f"in this worker of transformers {version}: linear parsers" in worker.log.read_text()
 
 
 def test_streams_at_once_are_exact(client: Client) -> None:
@@ -132,41 +140,53 @@ def test_a_stream_that_its_client_closes_ends(client: Client, worker: Process) -
     assert client.ask(TRANSCRIPTS["plain_text"]).message == TRANSCRIPTS["plain_text"]["expect"]
 
 
-def open_stream(client: Client) -> Any:
+def open_stream(client: Client, **fields: Any) -> Any:
     """Begin the long answer; return its chunks."""
     return client.openai.chat.completions.create(
-        **build_request(LONG, client.model, {}),
+        **build_request(LONG, client.model, fields),
         stream=True,
         stream_options={"include_usage": True},
     )
 
 
-def test_a_stream_outlives_a_killed_worker_and_a_worker_that_is_told_to_stop(
+def test_a_stream_outlives_a_killed_worker_and_the_end_of_the_last_one(
     stack: Stack, frontend: Process
 ) -> None:
-    pair = [stack.transformers(*FLAGS, name=PAIR, wait=False) for _ in range(2)]
+    grace = {"DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS": "8"}
+    pair = [stack.transformers(*FLAGS, name=PAIR, wait=False, **grace) for _ in range(2)]
     for worker in pair:
         worker.wait_for(partial(worker_is_ready, worker.url))
     stack.wait_for_model(frontend, PAIR)
     client = Client(frontend.url, PAIR)
-    for way in (signal.SIGKILL, signal.SIGTERM):
-        stream = open_stream(client)
-        serving = find_serving(pair)
-        serving.popen.send_signal(way)
-        assert streamed(stream).message == LONG["expect"]
-        status = serving.popen.wait(STOP_TIMEOUT_S)
-        assert (status == 0) == (way == signal.SIGTERM)
-        pair.remove(serving)
-        stack.processes.remove(serving)
+    # The other one goes on.
+    stream = open_stream(client)
+    killed = find_serving(pair)
+    os.kill(killed.popen.pid, signal.SIGKILL)
+    assert streamed(stream).message == LONG["expect"]
+    pair.remove(killed)
+    stack.processes.remove(killed)
+    # There is no other one.
+    stream = open_stream(client, max_tokens=400)
+    [last] = pair
+    find_serving(pair)
+    last.terminate()
+    answer = streamed(stream).answer
+    assert answer.finish_reason == "length"
+    assert answer.content
+    assert LONG["expect"]["content"].startswith(answer.content)
+    assert last.popen.wait(STOP_TIMEOUT_S) == 0
+    assert "Traceback" not in last.log.read_text()
+    stack.processes.remove(last)
 
 
 def find_serving(workers: list[Process]) -> Process:
     """Return the worker that has the request, once it has begun its answer."""
+    before = {each.url: metric(each.url, CHUNKS) for each in workers}
     found: list[Process] = []
 
     def serves() -> bool:
-        found[:] = [each for each in workers if metric(each.url, IN_FLIGHT) == 1]
-        return bool(found) and metric(found[0].url, "backedge_chunks_total") > 0
+        found[:] = [each for each in workers if metric(each.url, CHUNKS) > before[each.url]]
+        return bool(found)
 
     workers[0].wait_for(serves, 30)
     return found[0]
