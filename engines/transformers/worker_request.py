@@ -47,7 +47,7 @@ class SamplingOptions(msgspec.Struct):
 
 
 class StopConditions(msgspec.Struct):
-    """What ends an answer. Stop strings are left to post-processing."""
+    """The ends of an answer. Stop strings are left to post-processing."""
 
     max_tokens: int | None = None
     min_tokens: int | None = None
@@ -57,7 +57,7 @@ class StopConditions(msgspec.Struct):
 
 
 class OutputOptions(msgspec.Struct):
-    """What the client wants besides the text."""
+    """The data that the client wants besides the text."""
 
     logprobs: int | None = None
 

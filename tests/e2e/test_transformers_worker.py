@@ -81,7 +81,8 @@ def test_the_worker_says_what_it_runs(worker: Process, frontend: Process) -> Non
 def test_streams_at_once_are_exact(client: Client) -> None:
     question = TRANSCRIPTS["parallel_calls"]
     answers = ask_all(dict.fromkeys(range(STREAMS), partial(client.ask, question)))
-    assert [answer.result().message for answer in answers.values()] == [question["expect"]] * STREAMS
+    messages = [answer.result().message for answer in answers.values()]
+    assert messages == [question["expect"]] * STREAMS
 
 
 def test_dynamos_own_frontend_gives_what_it_gives_of_vllm(stack: Stack, worker: Process) -> None:
@@ -127,7 +128,7 @@ def test_the_likeliest_token_is_the_one_of_a_greedy_answer(client: Client) -> No
 
 
 def test_a_budget_of_thought_is_refused_by_name(client: Client) -> None:
-    with pytest.raises(openai.BadRequestError, match="stop_conditions.max_thinking_tokens"):
+    with pytest.raises(openai.BadRequestError, match=r"stop_conditions\.max_thinking_tokens"):
         client.ask(TRANSCRIPTS["plain_text"], extra_body={"thinking_token_budget": 5})
 
 

@@ -167,5 +167,5 @@ def test_answers_that_the_cache_cannot_hold_together_are_the_same(batcher: Batch
 
 def test_a_cache_larger_than_the_memory_is_one_sentence(batcher: Batcher) -> None:
     backend = load()
-    with pytest.raises(SetupError, match="the cache does not fit into memory .*--num-blocks"):
+    with pytest.raises(SetupError, match=r"the cache does not fit into memory .*--num-blocks"):
         Batcher(backend.model, Limits(blocks=1 << 24))
