@@ -45,7 +45,7 @@ from .model import ModelFacts
 # The module after `python -m` determines the worker's engine.
 REPLAY, SIDECAR = "backedge.worker.demo", "backedge.worker.sidecar"
 TRANSFORMERS = "backedge.worker.transformers"
-# They post-process without a flag that says so.
+# They post-process without a flag for it.
 ALWAYS_ON = (REPLAY, TRANSFORMERS)
 FRONTENDS = ("backedge.frontend", "dynamo.frontend")
 MODULES: dict[str, Engine] = {

@@ -7,14 +7,22 @@ greedy here, and one logits processor leaves to each sampled answer the token th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 import torch
-from transformers import ContinuousBatchingConfig, GenerationConfig, LogitsProcessorList
+from transformers import (
+    ContinuousBatchingConfig,
+    GenerationConfig,
+    LogitsProcessorList,
+    PreTrainedModel,
+)
 from transformers.generation.continuous_batching.cb_logits_processors import (
     ContinuousBatchingLogitsProcessor,
     ContinuousBatchingLogitsProcessorList,
+)
+from transformers.generation.continuous_batching.requests import (
+    FutureRequestState,
+    GenerationOutput,
 )
 
 from ...base.errors import SetupError
@@ -24,6 +32,9 @@ from .offline_hooks import GrammarMask, LogprobRecorder, build_penalties, build_
 
 # One for the prompt, one that is left free.
 MIN_BLOCKS = 2
+
+Processor = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""Takes token ids, shape (1, tokens), and logits, shape (1, vocabulary); returns the logits."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -66,7 +77,7 @@ class Choice:
         prompt: Sequence[int],
         sampling: Sampling,
         stops: Sequence[int],
-        grammar: Any = None,
+        grammar: object = None,
         seed: int | None = None,
     ) -> None:
         self.logprobs: list[TokenLogprobs] = []
@@ -74,7 +85,7 @@ class Choice:
         self._recorder: LogprobRecorder | None = None
         length = len(prompt)
         masks = [] if grammar is None else [GrammarMask([grammar], length, stops)]
-        processors: list[Any] = list(masks)
+        processors: list[Processor] = list(masks)
         # Logprobs are those of the allowed tokens, before penalties, as in vLLM.
         if sampling.logprobs is not None:
             self._recorder = LogprobRecorder(sampling.logprobs)
@@ -110,7 +121,7 @@ class Choice:
             self.logprobs += self._recorder.take(torch.tensor([token_id]))
 
 
-class ChoiceProcessor(ContinuousBatchingLogitsProcessor):  # type: ignore[misc]
+class ChoiceProcessor(ContinuousBatchingLogitsProcessor):
     """A logits processor of a whole batch, which knows the `Choice` of each row."""
 
     supported_kwargs = {"choice": Choice}  # noqa: RUF012 - transformers declares it so
@@ -123,7 +134,9 @@ class ChoiceProcessor(ContinuousBatchingLogitsProcessor):  # type: ignore[misc]
         """Fill the rows that have no request."""
         int32_tensor.zero_()
 
-    def prepare_tensor_args(self, requests_with_new_token: list[Any]) -> torch.Tensor:
+    def prepare_tensor_args(
+        self, requests_with_new_token: list[FutureRequestState]
+    ) -> torch.Tensor:
         """Keep the rows' choices for the next call."""
         found = [request.state.logit_processor_kwargs for request in requests_with_new_token]
         self._choices = [kwargs["choice"] for kwargs in found]
@@ -147,7 +160,7 @@ class Batcher:
     Raises `SetupError` if the limits do not fit into memory.
     """
 
-    def __init__(self, model: Any, limits: Limits) -> None:
+    def __init__(self, model: PreTrainedModel, limits: Limits) -> None:
         limits = limits.complete(model.device.type)
         # Our processor works on the host, after each step.
         config = ContinuousBatchingConfig(
@@ -194,7 +207,7 @@ class Batcher:
         *,
         stops: Sequence[int],
         max_tokens: int,
-        on_output: Callable[[Any], None],
+        on_output: Callable[[GenerationOutput], None],
     ) -> bool:
         """Start a request; return whether it was taken. Runs in an event loop.
 

@@ -11,7 +11,6 @@ import importlib.metadata
 import sys
 import uuid
 from collections.abc import AsyncGenerator, Callable
-from typing import Any
 
 from dynamo.common.backend.engine import EngineConfig, LLMEngine, LlmRegistration
 from dynamo.common.backend.run import run
@@ -21,6 +20,7 @@ from dynamo.common.configuration.groups.runtime_args import (
     DynamoRuntimeConfig,
 )
 from dynamo.common.utils.runtime import parse_endpoint
+from transformers.generation.continuous_batching.requests import GenerationOutput
 from typing_extensions import override
 
 from ...base.errors import RequestError, exiting
@@ -184,7 +184,7 @@ class TransformersEngine(LLMEngine):
         name = f"{context_id}-{uuid.uuid4().hex[:8]}"
         return Answer(name, decoded, sampling, choices, stops, max_tokens, self._fail)
 
-    def _compile(self, guided: JsonObject | None) -> Any:
+    def _compile(self, guided: JsonObject | None) -> object:
         if not guided or all(value is None for value in guided.values()):
             return None
         if self._grammars is None:
@@ -213,12 +213,14 @@ class TransformersEngine(LLMEngine):
 
         batcher = self._batcher
         if batcher is not None and batcher.runs:
-            return Unknown(f"transformers: {problem}")
+            failure: Exception = Unknown(f"transformers: {problem}")
+            return failure
         # At the end, Dynamo has withdrawn the worker before.
         if batcher is not None:
             logger.error("transformers generates nothing any more: %s", problem)
             self.on_health(False)
-        return EngineShutdown(f"transformers: {problem}")
+        moves: Exception = EngineShutdown(f"transformers: {problem}")
+        return moves
 
     @override
     async def cleanup(self) -> None:
@@ -252,9 +254,9 @@ class Answer:
         self._sampling = sampling
         self._fail = fail
         self._taken = [0] * len(choices)
-        self._outputs: asyncio.Queue[Any] = asyncio.Queue()
+        self._outputs: asyncio.Queue[GenerationOutput] = asyncio.Queue()
 
-    def take(self, output: Any) -> None:
+    def take(self, output: GenerationOutput) -> None:
         """Take one of transformers' outputs."""
         self._outputs.put_nowait(output)
 
@@ -267,7 +269,7 @@ class Answer:
                 raise self._fail(str(found.error))
             yield self._read(found)
 
-    def _read(self, found: Any) -> JsonObject:
+    def _read(self, found: GenerationOutput) -> JsonObject:
         index = self.running[found.request_id]
         taken = self._taken[index]
         token_ids = found.generated_tokens[taken:]

@@ -7,17 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from backedge.base.errors import SetupError
+from backedge.engines.transformers.batching import Batcher, Choice, Limits
+from backedge.engines.transformers.offline import HfBackend
+from backedge.offline.contracts import GenerationOptions, ModelLoadConfig
+from backedge.offline.rows import resolve_sampling
+from backedge.tokenization.model_files import GenerationConfig
 
-torch = pytest.importorskip("torch")
-
-from backedge.base.errors import SetupError  # noqa: E402
-from backedge.engines.transformers.batching import Batcher, Choice, Limits  # noqa: E402
-from backedge.engines.transformers.offline import HfBackend  # noqa: E402
-from backedge.offline.contracts import GenerationOptions, ModelLoadConfig  # noqa: E402
-from backedge.offline.rows import resolve_sampling  # noqa: E402
-from backedge.tokenization.model_files import GenerationConfig  # noqa: E402
-
-from tools.stack import TINY_MODEL  # noqa: E402
+from tools.stack import TINY_MODEL
 
 PROMPT = [5, 6, 7, 8]
 GREEDY = GenerationOptions(temperature=0.0)

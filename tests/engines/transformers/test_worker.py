@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("torch")
-
 from backedge.engines.transformers.worker import parse_arguments, show_logprobs
 from backedge.offline.completion import TokenLogprobs
 from backedge.postprocess.messages import EngineLogprob

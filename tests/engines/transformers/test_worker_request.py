@@ -56,9 +56,9 @@ def test_the_client_s_options_precede_the_model_s() -> None:
 
 
 def test_stop_tokens_are_the_model_s_and_the_client_s() -> None:
-    stops = {"stop_token_ids": [9], "stop_token_ids_hidden": [8]}
+    stops: dict[str, Any] = {"stop_token_ids": [9], "stop_token_ids_hidden": [8]}
     assert read(stop_conditions=stops, eos_token_ids=[7]).find_stops([6]) == [6, 7, 8, 9]
-    stops["ignore_eos"] = True  # type: ignore[assignment]
+    stops["ignore_eos"] = True
     assert read(stop_conditions=stops, eos_token_ids=[7]).find_stops([6]) == [8, 9]
 
 
