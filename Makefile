@@ -20,7 +20,8 @@
 # make release-check  builds wheel and sdist, and installs them in environments of their own
 # Each makes its own virtual environment first; a second call finds it done.
 # `make run` and `make offline` need neither vLLM nor torch; ENGINE=vllm runs a real engine, and
-# MODEL= wants one. `make offline` takes ENGINE=hf (transformers) and ENGINE=sglang as well.
+# MODEL= wants one. `make run` takes ENGINE=transformers as well, `make offline` ENGINE=hf (transformers)
+# and ENGINE=sglang.
 
 PORT ?= 8000
 MODEL ?=

@@ -78,6 +78,7 @@ MORE = (
     "tests/e2e/test_stock_frontend.py",
     "tests/e2e/test_stock_parsers.py",
     "tests/e2e/test_tokenizer_backends.py",
+    "tests/e2e/test_transformers_worker.py",
     "tests/e2e/test_trtllm.py",
     "tests/e2e/test_trtllm_disaggregated.py",
     "tests/e2e/test_turns.py",

@@ -44,17 +44,17 @@ Ctrl-C ends it.
 def main() -> None:
     """Run the stack until Ctrl-C or SIGTERM."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--engine", choices=("replay", "vllm"), default="replay")
+    parser.add_argument("--engine", choices=("replay", "vllm", "transformers"), default="replay")
     parser.add_argument("--port", type=parse_port, default=8000, help="default: 8000")
     parser.add_argument(
-        "--model", default="", help="path or name, for vLLM; default: the example model"
+        "--model", default="", help="path or name, for a real engine; default: the example model"
     )
     parser.add_argument("arguments", nargs="*", help="more flags for the worker")
     options = parser.parse_args()
     if options.engine == "replay" and options.model:
         sys.exit(
             "run: the replay worker answers from the example model's transcripts only; "
-            "to serve a model, add ENGINE=vllm"
+            "to serve a model, add ENGINE=vllm or ENGINE=transformers"
         )
     try:
         with (
@@ -87,7 +87,8 @@ def serve(stack: Stack, options: argparse.Namespace) -> None:
         stack.replay(*TINY_FLAGS, *REPLAY_PACE, *TOKENIZER, *options.arguments, wait=False)
     else:
         name = Path(options.model).name if options.model else MODEL_NAME
-        start_vllm(stack, options.model, name, options.arguments)
+        start = start_vllm if options.engine == "vllm" else start_transformers
+        start(stack, options.model, name, options.arguments)
     flags = allow_tokenizer(options.arguments)
     frontend = stack.frontend(*flags, port=options.port, wait=False)
     frontend.wait_for(frontend.answers)
@@ -131,6 +132,13 @@ def start_vllm(stack: Stack, model: str, name: str, arguments: list[str]) -> Non
         engine=CPU_ENGINE if on_cpu else (),
         wait=False,
     )
+
+
+def start_transformers(stack: Stack, model: str, name: str, arguments: list[str]) -> None:
+    """Start a worker around transformers with `model`; default: the example model."""
+    print(f"run: starting a frontend and transformers with {model or 'the example model'}")
+    flags = (*(() if model else TINY_FLAGS), *TOKENIZER, *arguments)
+    stack.transformers(*flags, model=model or TINY_MODEL, name=name, wait=False)
 
 
 def demonstrate(frontend: Process, name: str) -> None:

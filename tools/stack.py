@@ -234,6 +234,19 @@ class Stack:
         command = ("-m", "backedge.worker.sidecar", *model_flags, *flags)
         return self.run_worker(command, wait=False, **environment)
 
+    def transformers(
+        self,
+        *flags: str,
+        model: str | Path = TINY_MODEL,
+        name: str = MODEL_NAME,
+        wait: bool = True,
+        **environment: str,
+    ) -> Process:
+        """Start a worker around transformers; parameters as for `worker`."""
+        model_flags = ("--model", str(model), "--served-model-name", name)
+        command = ("-m", "backedge.worker.transformers", *model_flags, *flags)
+        return self.run_worker(command, wait=wait, **environment)
+
     def replay(
         self,
         *flags: str,

@@ -115,7 +115,8 @@ class LLMEngineWorker(Worker[LLMEngine]):
     @override
     def engine_version(self) -> str:
         package = sys.modules[type(self._engine).__module__.partition(".")[0]]
-        return str(getattr(package, "__version__", "unknown"))
+        own = getattr(package, "__version__", "unknown")
+        return str(getattr(self._engine, "engine_version", own))
 
     @property
     @override

@@ -25,7 +25,7 @@ from ...worker.flags import read_settings, resolve_auto_names
 from ..frontend_flags import find_file
 from .engine_flags import FRONTEND_GROUP, add_group, parse_all
 from .findings import Finding
-from .worker_command import REPLAY, SIDECAR, WorkerCommand
+from .worker_command import REPLAY, SIDECAR, TRANSFORMERS, WorkerCommand
 
 FRONTEND, STOCK_FRONTEND = "backedge.frontend", "dynamo.frontend"
 UNKNOWN_SWITCH = Finding(
@@ -41,7 +41,8 @@ def check_worker_start(command: WorkerCommand) -> Iterator[Finding]:
     """Check the command line as its process does; imports the engine, which takes seconds."""
     if (folder := str(Path.cwd())) not in sys.path:
         sys.path.append(folder)  # where `python -m` finds a user's modules
-    check = {REPLAY: check_replay, SIDECAR: check_sidecar}.get(command.module, check_patched)
+    checks = {REPLAY: check_replay, SIDECAR: check_sidecar, TRANSFORMERS: check_transformers}
+    check = checks.get(command.module, check_patched)
     try:
         check(command)
     except (BackedgeError, OSError, ValueError) as error:
@@ -76,6 +77,16 @@ def check_sidecar(command: WorkerCommand) -> None:
     flags, _ = run_parser(parse_arguments, rest)
     check_dynamo()
     parse_address(flags.engine)
+    settings.tokenizer.check_class(command.model)
+
+
+def check_transformers(command: WorkerCommand) -> None:
+    """Parse the flags of the worker around transformers. Raises as `parse_all`."""
+    from ...worker.llm_engine import check_dynamo, read_flags
+
+    settings, rest = run_parser(read_flags, command.arguments)
+    run_parser(load_engine_module("transformers", "worker").parse_arguments, rest)
+    check_dynamo()
     settings.tokenizer.check_class(command.model)
 
 

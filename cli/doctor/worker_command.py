@@ -44,6 +44,9 @@ from .model import ModelFacts
 
 # The module after `python -m` determines the worker's engine.
 REPLAY, SIDECAR = "backedge.worker.demo", "backedge.worker.sidecar"
+TRANSFORMERS = "backedge.worker.transformers"
+# They post-process without a flag for it.
+ALWAYS_ON = (REPLAY, TRANSFORMERS)
 FRONTENDS = ("backedge.frontend", "dynamo.frontend")
 MODULES: dict[str, Engine] = {
     "dynamo.vllm": "vllm",
@@ -53,6 +56,7 @@ MODULES: dict[str, Engine] = {
     "backedge.worker.trtllm": "trtllm",
     REPLAY: "vllm",
     SIDECAR: "vllm",  # unless its flag says SGLang
+    TRANSFORMERS: "vllm",
 }
 # The flags of Dynamo and the engines that are checked.
 ENGINE_FLAGS = tuple(
@@ -131,7 +135,7 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
     model = flags.tokenizer or flags.tokenizer_path or flags.model
     if not model and module != REPLAY:
         raise SetupError("the worker's command line has no model; add --model.")
-    is_on = module == REPLAY or getattr(flags, f"{engine}_processing")
+    is_on = module in ALWAYS_ON or getattr(flags, f"{engine}_processing")
     return WorkerCommand(
         module,
         engine,

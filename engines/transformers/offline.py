@@ -329,7 +329,13 @@ class HfBackend(VisionBackend):
         # After the others, because only this one determines the allowed tokens. `generate` drops
         # the second of two equal processors.
         processors += grammars if recorder is None else [each.apply for each in grammars]
-        return [*processors, *hf_hooks.build_samplers(key.sampling, rows if key.seeded else ())]
+        # As in vLLM, each of several choices has its own seed.
+        seeds = [
+            (row.sampling.seed or 0) + completion.index
+            for row in (rows if key.seeded else ())
+            for completion in row.completions
+        ]
+        return [*processors, *hf_hooks.build_samplers(key.sampling, seeds)]
 
     def _mask_grammars(
         self, key: GroupKey, rows: Sequence[Row], prompt_length: int

@@ -14,7 +14,7 @@ from ...guided.call_policy import to_tag_format
 from ...guided.client_schemas import find_keyword
 from ...offline.completion import Completion, TokenLogprobs
 from ...offline.plugins.base import Plugin, TokenGuard
-from ...offline.rows import Grammar, Row, RowFailure, Sampling
+from ...offline.rows import Grammar, RowFailure, Sampling
 from ...postprocess.messages import EngineLogprob
 
 
@@ -205,11 +205,11 @@ class SeededSampler:
         return torch.full_like(scores, float("-inf")).scatter_(1, chosen, 0.0)
 
 
-def build_samplers(sampling: Sampling, rows: Sequence[Row]) -> list[Any]:
-    """Return the logits processors that sample the answers of `rows`, which have seeds."""
+def build_samplers(sampling: Sampling, seeds: Sequence[int]) -> list[Any]:
+    """Return the logits processors that sample the answers of rows with these seeds."""
     import transformers
 
-    if not rows or not sampling.temperature:
+    if not seeds or not sampling.temperature:
         return []
     samplers: list[Any] = [transformers.TemperatureLogitsWarper(sampling.temperature)]
     if sampling.top_k:
@@ -218,12 +218,6 @@ def build_samplers(sampling: Sampling, rows: Sequence[Row]) -> list[Any]:
         samplers.append(transformers.TopPLogitsWarper(sampling.top_p))
     if sampling.min_p:
         samplers.append(transformers.MinPLogitsWarper(sampling.min_p))
-    # As in vLLM, each of several choices has its own seed.
-    seeds = [
-        (row.sampling.seed or 0) + completion.index
-        for row in rows
-        for completion in row.completions
-    ]
     return [*samplers, SeededSampler(seeds)]
 
 

@@ -23,6 +23,19 @@ OFFLINE = (
         feature="budgets of pixels",
     ),
 )
+BATCHING = "transformers.generation.continuous_batching."
+MANAGER = BATCHING + "continuous_api:ContinuousBatchingManager."
+PROCESSORS = BATCHING + "cb_logits_processors:"
+WORKER = (
+    Seam(
+        text(MANAGER + "__init__", "self.logit_processor = ", "self.output_router = "),
+        text(MANAGER + "_create_batch_processor", "logit_processor=self.logit_processor"),
+        text(PROCESSORS + "ContinuousBatchingLogitsProcessorList.__call__", "scores = processor("),
+        text(PROCESSORS + "ContinuousBatchingLogitsProcessorList.fill_defaults", "int32_tensor[i]"),
+        why="a manager takes no logits processors, and knows the settings of all requests alone",
+        without="no request can have its own sampling, grammar or logprobs",
+    ),
+)
 PARSERS = (
     Seam(
         read("transformers.utils.chat_parsing:ResponseParser.finalize"),
@@ -50,5 +63,6 @@ FRONTEND = (
 SEAMS: Seams = {
     "offline": OFFLINE,
     "parsers": PARSERS,
+    "worker": WORKER,
     "frontend": FRONTEND,
 }

@@ -453,3 +453,18 @@ def test_a_worker_beside_an_engine(flags: str, part: str) -> None:
     errors = find_errors([*SIDECAR, *flags.split()])
     assert part in errors
     assert bool(errors) == bool(part)
+
+
+@pytest.mark.parametrize(
+    ("flags", "part"),
+    [
+        ("--tool-call-parser hermes --num-blocks 32 --namespace other", ""),
+        ("--num-blocks none", "'none' is not a number from 1"),
+        ("--postprocess-latncy x", "did you mean --postprocess-lat"),
+    ],
+)
+def test_a_worker_around_transformers(flags: str, part: str) -> None:
+    pytest.importorskip("torch")
+    errors = find_errors(["-m", "backedge.worker.transformers", *MODEL, *flags.split()])
+    assert part in errors
+    assert bool(errors) == bool(part)
