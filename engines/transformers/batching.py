@@ -81,7 +81,8 @@ class Choice:
         seed: int | None = None,
     ) -> None:
         self.logprobs: list[TokenLogprobs] = []
-        self._token_ids = list(prompt)
+        # Room for twice as many, so that a token costs the same at any length.
+        self._token_ids, self._length = _grow(torch.tensor(prompt)), len(prompt)
         self._recorder: LogprobRecorder | None = None
         length = len(prompt)
         masks = [] if grammar is None else [GrammarMask([grammar], length, stops)]
@@ -109,16 +110,25 @@ class Choice:
         if not self._processors:
             return scores
         # On the logits' device, as penalties count with both.
-        input_ids = torch.tensor([self._token_ids], device=scores.device)
+        self._token_ids = self._token_ids.to(scores.device)
+        input_ids = self._token_ids[None, : self._length]
         for processor in self._processors:
             scores = processor(input_ids, scores)
         return scores
 
     def take(self, token_id: int) -> None:
         """Continue after the next token."""
-        self._token_ids.append(token_id)
+        if self._length == len(self._token_ids):
+            self._token_ids = _grow(self._token_ids)
+        self._token_ids[self._length] = token_id
+        self._length += 1
         if self._recorder is not None:
             self.logprobs += self._recorder.take(torch.tensor([token_id]))
+
+
+def _grow(token_ids: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of twice the length that begins with `token_ids`, shape (tokens,)."""
+    return torch.cat([token_ids, torch.zeros_like(token_ids)])
 
 
 class ChoiceProcessor(ContinuousBatchingLogitsProcessor):

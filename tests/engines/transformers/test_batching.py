@@ -73,7 +73,7 @@ def test_a_greedy_answer_is_the_same_beside_any_other(batcher: Batcher) -> None:
 
 
 def test_a_seed_gives_its_answer_again_beside_others(batcher: Batcher) -> None:
-    hot = {"temperature": 2.0}
+    hot: dict[str, Any] = {"temperature": 2.0}
     [alone] = generate(batcher, [build(seed=3, **hot)])
     other, again, _ = generate(batcher, [build(seed=4, **hot), build(seed=3, **hot), build(**hot)])
     assert again == alone != other
@@ -151,7 +151,7 @@ def test_answers_go_on_while_a_long_prompt_is_read_in_parts(batcher: Batcher) ->
 
 def test_answers_that_the_cache_cannot_hold_together_are_the_same(batcher: Batcher) -> None:
     # transformers drops some from its cache, and reads their prompts and tokens again.
-    options = {"temperature": 1.5, "frequency_penalty": 0.5, "logprobs": 0}
+    options: dict[str, Any] = {"temperature": 1.5, "frequency_penalty": 0.5, "logprobs": 0}
 
     def build_all() -> list[Choice]:
         return [build(seed=seed, **options) for seed in range(4)]
