@@ -42,7 +42,8 @@ def test_every_worker_is_known(module) -> None:
     command = parse_worker_command(["python3", "-m", module, "--model", "m", *others])
     assert command.engine == MODULES[module]
     assert command.model == "m"
-    assert command.is_on == (module == "backedge.worker.demo")
+    always = {"backedge.worker.demo", "backedge.worker.transformers"}
+    assert command.is_on == (module in always)
 
 
 def test_flags_of_each_engine() -> None:
