@@ -7,6 +7,7 @@ return postprocessed(engine, config, settings), config
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -18,7 +19,12 @@ from typing import Protocol
 import msgspec
 from dynamo.common.backend.engine import EngineConfig, LLMEngine
 from dynamo.common.backend.worker import WorkerConfig
+from dynamo.common.configuration.groups.runtime_args import (
+    DynamoRuntimeArgGroup,
+    DynamoRuntimeConfig,
+)
 from dynamo.common.constants import DisaggregationMode
+from dynamo.common.utils.runtime import parse_endpoint
 from typing_extensions import override
 
 from ..base.flags import FlagParser, add_to
@@ -73,6 +79,25 @@ def read_flags(argv: Sequence[str] | None = None) -> tuple[WorkerSettings, list[
     flags, rest = parser.parse_known_args(arguments)
     names, tokenizer = read_parser_names(flags), parse_tokenizer_flags(flags)
     return read_postprocessing(flags, names, tokenizer), rest
+
+
+def parse_with_dynamos(
+    parser: argparse.ArgumentParser, argv: Sequence[str]
+) -> tuple[argparse.Namespace, WorkerConfig]:
+    """Parse the flags of a worker's `parser`, and Dynamo's. Raises SystemExit for a wrong one.
+
+    parser: has --model and --served-model-name.
+    """
+    DynamoRuntimeArgGroup().add_arguments(parser)
+    flags = parser.parse_args(argv)
+    runtime = DynamoRuntimeConfig.from_cli_args(flags)
+    runtime.validate()
+    if runtime.endpoint:
+        runtime.namespace, runtime.component, runtime.endpoint = parse_endpoint(runtime.endpoint)
+    config = WorkerConfig.from_runtime_config(
+        runtime, model_name=flags.model, served_model_name=flags.served_model_name
+    )
+    return flags, config
 
 
 def postprocessed(

@@ -23,13 +23,14 @@ try:
     from dynamo.common.backend.engine import LLMEngine
     from dynamo.common.backend.run import run
     from dynamo.common.backend.worker import WorkerConfig
-    from dynamo.common.configuration.groups.runtime_args import (
-        DynamoRuntimeArgGroup,
-        DynamoRuntimeConfig,
-    )
-    from dynamo.common.utils.runtime import parse_endpoint
 
-    from .llm_engine import LLMEngineWorker, PostprocessedEngine, check_dynamo, read_flags
+    from .llm_engine import (
+        LLMEngineWorker,
+        PostprocessedEngine,
+        check_dynamo,
+        parse_with_dynamos,
+        read_flags,
+    )
     from .remote_engine import CHANNEL_OPTIONS, RemoteEngine
 except ModuleNotFoundError as error:
     if __name__ != "__main__":
@@ -73,16 +74,7 @@ def parse_arguments(argv: list[str]) -> tuple[argparse.Namespace, WorkerConfig]:
         help_ = f"The engine is {engine}; its outputs are post-processed here."
         name = f"--{engine}-processing"
         kind.add_argument(name, dest="kind", action="store_const", const=engine, help=help_)
-    DynamoRuntimeArgGroup().add_arguments(parser)
-    flags = parser.parse_args(argv)
-    runtime = DynamoRuntimeConfig.from_cli_args(flags)
-    runtime.validate()
-    if runtime.endpoint:
-        runtime.namespace, runtime.component, runtime.endpoint = parse_endpoint(runtime.endpoint)
-    config = WorkerConfig.from_runtime_config(
-        runtime, model_name=flags.model, served_model_name=flags.served_model_name
-    )
-    return flags, config
+    return parse_with_dynamos(parser, argv)
 
 
 class Sidecar(RemoteEngine):

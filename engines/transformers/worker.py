@@ -15,11 +15,6 @@ from collections.abc import AsyncGenerator, Callable
 from dynamo.common.backend.engine import EngineConfig, LLMEngine, LlmRegistration
 from dynamo.common.backend.run import run
 from dynamo.common.backend.worker import WorkerConfig
-from dynamo.common.configuration.groups.runtime_args import (
-    DynamoRuntimeArgGroup,
-    DynamoRuntimeConfig,
-)
-from dynamo.common.utils.runtime import parse_endpoint
 from transformers.generation.continuous_batching.requests import GenerationOutput
 from typing_extensions import override
 
@@ -34,7 +29,13 @@ from ...offline.completion import TokenLogprobs
 from ...offline.contracts import ModelLoadConfig
 from ...offline.model_text import ModelText
 from ...offline.rows import Grammar, RowFailure, Sampling
-from ...worker.llm_engine import LLMEngineWorker, PostprocessedEngine, check_dynamo, read_flags
+from ...worker.llm_engine import (
+    LLMEngineWorker,
+    PostprocessedEngine,
+    check_dynamo,
+    parse_with_dynamos,
+    read_flags,
+)
 from ..dynamo.types import GRAMMAR_WAITS, Context
 from . import seams
 from .batching import Batcher, Choice, Limits
@@ -319,16 +320,7 @@ def parse_arguments(argv: list[str]) -> tuple[argparse.Namespace, WorkerConfig]:
     """Parse the worker's flags and Dynamo's. Raises SystemExit for a wrong one."""
     parser = FlagParser(prog="python -m backedge.worker.transformers")
     add_to(parser, FLAGS)
-    DynamoRuntimeArgGroup().add_arguments(parser)
-    flags = parser.parse_args(argv)
-    runtime = DynamoRuntimeConfig.from_cli_args(flags)
-    runtime.validate()
-    if runtime.endpoint:
-        runtime.namespace, runtime.component, runtime.endpoint = parse_endpoint(runtime.endpoint)
-    config = WorkerConfig.from_runtime_config(
-        runtime, model_name=flags.model, served_model_name=flags.served_model_name
-    )
-    return flags, config
+    return parse_with_dynamos(parser, argv)
 
 
 def main() -> None:
