@@ -30,41 +30,10 @@ from typing_extensions import override
 
 from tools.stack import MODEL_NAME
 
-from .answers import KINDS, TINY_MODEL, answer, tokenizer
+from .answers import KINDS, TINY_MODEL, Answers
 
 # Room for the prompt besides the longest answer: stock frontends check both.
 PROMPT_TOKENS = 1024
-
-
-class Answers:
-    """The answers to known questions.
-
-    tokens: of each answer, about. always: the kind of the answer to every request; None to
-    look for a known question in the prompt.
-    """
-
-    def __init__(self, tokens: int, always: str | None = None) -> None:
-        self._tokenizer = tokenizer()
-        self._always = None if always is None else answer(always, tokens).token_ids
-        answers = [answer(kind, tokens) for kind in KINDS]
-        self._answers = {known.question: known.token_ids for known in answers}
-
-    @property
-    def longest(self) -> int:
-        """The number of tokens of the longest answer."""
-        return max(map(len, self._answers.values()))
-
-    def find(self, request: JsonObject) -> list[int]:
-        """Return the answer's tokens. Raises LookupError for an unknown question."""
-        if self._always is not None:
-            return self._always
-        prompt = self._tokenizer.decode(request["token_ids"])
-        for question, token_ids in self._answers.items():
-            if question in prompt:
-                return token_ids
-        raise LookupError(
-            f"no transcript asks this: {prompt[-200:]!r}; known: {list(self._answers)}"
-        )
 
 
 class VllmReplay(ReplayWorker):

@@ -114,18 +114,22 @@ SYSTEMS = {
 class Engine(msgspec.Struct, frozen=True):
     """The engine of the workers.
 
-    name: "replay", or "vllm" for a real engine on the CPU.
-    tokens, pace: of the replay; see the flags of `replay_worker`.
+    name: "replay"; "vllm" for a real engine on the CPU; "transformers" for `gpu_worker`.
+    tokens, pace: of the replay; see the flags of `replay_worker`. flags: of all workers.
     """
 
     name: str
     tokens: int
     pace: float
+    flags: tuple[str, ...] = ()
 
     def start(self, stack: Stack, *flags: str) -> Process:
         """Start a worker with these flags, and with those of the replay if it is one."""
         if self.name == "vllm":
             return stack.worker(*flags, wait=True, **OWN_PROCESS)
+        if self.name == "transformers":
+            scripted = ("-m", "benchmarks.gpu_worker", "--tokens", str(self.tokens))
+            return stack.run_worker((*scripted, *self.flags, *flags), wait=True)
         replay = ("--tokens", str(self.tokens), "--pace", str(self.pace))
         return stack.start(("-m", "benchmarks.replay_worker", *replay, *flags))
 
