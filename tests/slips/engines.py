@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import openai
-from backedge.parsers.events import ToolCallStarted
+from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted
 from safetensors.numpy import load_file, save_file
 
 from benchmarks.samples.tokenizers import encode
@@ -78,22 +78,42 @@ def build_script(model: Model, slip: Slip) -> Script:
     parser = model.parsers(model.request, model.prompt)
     texts = [write("", slip.calls[count:]) for count in range(len(slip.calls))]
     started, complete, outside, done, rest = 0, 0, 0, [], []
+    events: list[Event] = []
     for count, token_id in enumerate(first, 1):
-        events = parser.feed(model.read([token_id]), (token_id,))
-        started += sum(isinstance(event, ToolCallStarted) for event in events)
+        events += parser.feed(model.read([token_id]), (token_id,))
+        started = sum(isinstance(event, ToolCallStarted) for event in events)
         if parser.outside_calls:
             complete, outside = started, count
         begun, meant = model.read(first[outside:count]), texts[min(complete, len(texts) - 1)]
-        goes_on = bool(begun) and meant.startswith(begun)
-        left = encode(model.tokenizer, meant.removeprefix(begun)) if goes_on else ()
+        left = find_rest(meant, begun, events if started > complete else ())
         done.append(complete)
-        rest.append([*left, *end] if goes_on else [])
+        rest.append([*encode(model.tokenizer, left), *end] if left else [])
     return Script(
         first=[*first, *end],
         done=[*done, *(done[-1:] * len(end))],
         rest=[*rest, *([[]] * len(end))],
         again=[[*encode(model.tokenizer, text), *end] for text in texts],
     )
+
+
+def find_rest(meant: str, begun: str, events: Sequence[Event]) -> str:
+    """Return what is left of `meant`, of which `begun` is written; "" after a slip.
+
+    events: of a call that has begun. Where the parser has read its arguments past the slip, their
+    rest is left.
+    """
+    if begun and meant.startswith(begun):
+        return meant.removeprefix(begun)
+    starts = [each for each in events if isinstance(each, ToolCallStarted)]
+    if not starts:
+        return ""
+    name, index = starts[-1].name, starts[-1].index
+    own = (each for each in events if isinstance(each, ToolCallArguments) and each.index == index)
+    arguments = "".join(each.text for each in own)
+    place = meant.find("{", meant.find(name) + len(name))
+    if not arguments or place < 0 or not meant.startswith(arguments, place):
+        return ""
+    return meant[place + len(arguments) :]
 
 
 def is_open(client: Client) -> bool:
