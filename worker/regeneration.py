@@ -125,7 +125,9 @@ class Regeneration:
         self.fault: CallFault | None = None
         self.changed = asyncio.Event()
         spelling = shared.format.spelling
-        self.streams = shared.streams and spelling is not None and not spelling.parameters
+        is_json = spelling is not None and not spelling.parameters
+        # Nothing leaves before the end of an answer without a stream.
+        self.streams = params.stream and shared.streams and is_json
         self.is_answered = True
 
     async def follow(self, outputs: AsyncIterator[JsonObject]) -> AsyncGenerator[JsonObject, None]:

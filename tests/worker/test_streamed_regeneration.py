@@ -111,3 +111,12 @@ def test_what_cannot_be_continued_stays_open() -> None:
     strict = '<tool_call>\n{"name": "get_weather", "arguments": "{\\"city\\": \\"Ro'
     whole = message(aggregate_deltas(deltas(ask(Meaning(written(strict, []))))))
     assert whole["finish_reason"] == "stop"
+
+
+def test_without_a_stream_the_whole_call_is_written_again() -> None:
+    """What would have left of a slip within a value would have to stay."""
+    slip = call('{"city": "Rome, "days": 1}')
+    model = Model(written(slip, []), [written(GOOD, [])], streams=True)
+    sent = ask(model, stream=False)
+    assert read_tokens(sent) == encode(GOOD)
+    assert model.counts == {("invalid_json", "complete"): 1}
