@@ -150,13 +150,40 @@ def open_stream(client: Client, **fields: Any) -> Any:
     )
 
 
-def test_a_stream_outlives_a_killed_worker_and_the_end_of_the_last_one(
-    stack: Stack, frontend: Process
-) -> None:
+@pytest.fixture(scope="module")
+def pair(stack: Stack) -> list[Process]:
     grace = {"DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS": "8"}
-    pair = [stack.transformers(*FLAGS, name=PAIR, wait=False, **grace) for _ in range(2)]
-    for worker in pair:
+    found = [stack.transformers(*FLAGS, name=PAIR, wait=False, **grace) for _ in range(2)]
+    for worker in found:
         worker.wait_for(partial(worker_is_ready, worker.url))
+    return found
+
+
+def test_a_prompt_goes_to_the_worker_that_has_its_beginning(
+    stack: Stack, pair: list[Process]
+) -> None:
+    routes = ("--router-mode", "kv", "--no-router-kv-events")
+    frontend = stack.frontend(*routes, command=HUGGINGFACE_FRONTEND)
+    stack.wait_for_model(frontend, PAIR)
+    client = Client(frontend.url, PAIR)
+    served: dict[int, list[str]] = {}
+    for _ in range(3):
+        for number in range(6):
+            # The beginnings differ, so that no prompt has another one's blocks.
+            said = f"{number} is the number. " * 20
+            before = {each.url: metric(each.url, CHUNKS) for each in pair}
+            client.openai.chat.completions.create(
+                model=PAIR, messages=[{"role": "user", "content": said}], max_tokens=1
+            )
+            [found] = (each.url for each in pair if metric(each.url, CHUNKS) > before[each.url])
+            served.setdefault(number, []).append(found)
+    assert all(len(set(urls)) == 1 for urls in served.values()), served
+    assert {urls[0] for urls in served.values()} == {each.url for each in pair}
+
+
+def test_a_stream_outlives_a_killed_worker_and_the_end_of_the_last_one(
+    stack: Stack, frontend: Process, pair: list[Process]
+) -> None:
     stack.wait_for_model(frontend, PAIR)
     client = Client(frontend.url, PAIR)
     # The other one goes on.
