@@ -11,6 +11,7 @@ import importlib.metadata
 import sys
 import uuid
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 
 from dynamo.common.backend.engine import EngineConfig, LLMEngine, LlmRegistration
 from dynamo.common.backend.run import run
@@ -20,7 +21,7 @@ from typing_extensions import override
 
 from ...base.errors import RequestError, exiting
 from ...base.etcd import check_etcd
-from ...base.flags import MAX_DIGITS, FlagParser, add_to, flag
+from ...base.flags import FlagParser, add_to, flag, parse_amount
 from ...base.json_types import JsonObject
 from ...base.log import get_logger
 from ...base.ports import check_system_port
@@ -45,17 +46,9 @@ from .worker_request import EngineRequest, read_request
 
 logger = get_logger(__name__)
 
-
-MAX_COUNT = 1 << 24
-
-
-def parse_count(text: str) -> int:
-    """Parse a number above 0. Raises ArgumentTypeError."""
-    if text.isascii() and text.isdecimal() and 0 < int(text[:MAX_DIGITS]) <= MAX_COUNT:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_COUNT}")
-
-
+TOKENS, BLOCKS, ANSWERS = (
+    partial(parse_amount, unit=unit, least=1) for unit in ("tokens", "blocks", "answers")
+)
 FLAGS = (
     flag("--model", required=True, help="Folder or name of the model."),
     flag("--served-model-name", help="The name that clients use; default: --model."),
@@ -63,11 +56,11 @@ FLAGS = (
         "--dtype", default="auto", help="Of the weights, as transformers names it; default: auto."
     ),
     flag("--device", help="Torch's name of the device; default: cuda where there is one, or cpu."),
-    flag("--max-model-len", type=parse_count, help="Limit for tokens of prompt and answer."),
-    flag("--block-size", type=parse_count, help="Tokens of one block of the cache."),
-    flag("--num-blocks", type=parse_count, help="Blocks of the cache."),
-    flag("--max-num-seqs", type=parse_count, help="Answers that one step continues."),
-    flag("--max-num-batched-tokens", type=parse_count, help="Tokens that one step computes."),
+    flag("--max-model-len", type=TOKENS, help="Limit for tokens of prompt and answer."),
+    flag("--block-size", type=TOKENS, help="Tokens of one block of the cache."),
+    flag("--num-blocks", type=BLOCKS, help="Blocks of the cache."),
+    flag("--max-num-seqs", type=ANSWERS, help="Answers that one step continues."),
+    flag("--max-num-batched-tokens", type=TOKENS, help="Tokens that one step computes."),
 )
 
 

@@ -8,6 +8,11 @@ from typing import Any
 from tests.engines.frontends.bad_requests import USER, json_schema, tool
 
 SELF = {"$ref": "#"}
+# Parameters, by their number.
+MANY = {
+    size: {f"p{index}": {"type": "boolean"} for index in range(size)}
+    for size in (300, 1_500, 2_000)
+}
 
 
 def nest(levels: int, word: str = "items") -> dict[str, Any]:
@@ -34,7 +39,9 @@ def dear_requests() -> Iterator[dict[str, Any]]:
     yield {"messages": [USER] * 50_000}
     yield {"messages": [USER], "stop": ["a" * 500_000]}
     yield {"messages": [USER], "chat_template_kwargs": {"enable_thinking": "x" * 5_000_000}}
+    yield {"messages": [USER], "chat_template_kwargs": {"enable_thinking": [1]}}
     yield {"messages": [USER], "metadata": {"backedge": "[" * 1_000_000}}
+    yield {"messages": [USER], "metadata": {"backedge": '{"\\ud800":1}'}}
     yield {"messages": [USER], "guided_regex": "(a+)+" * 800 + "$"}
     yield {"messages": [USER], "guided_json": "[" * 1_000_000}
     yield {"messages": [USER], "tools": [tool(SELF, f"f{index}") for index in range(2_000)]}
@@ -45,6 +52,12 @@ def dear_requests() -> Iterator[dict[str, Any]]:
         {"type": "object", "properties": {"p": {"enum": ["x" * 50] * 20_000}}},
         {"type": "object", "properties": {"p": {"pattern": "(a|a)*" * 500}}},
         {"type": "string", "maxLength": 10**18},
+        {"type": "string", "pattern": "^[a-z]{1,20000}$"},
+        {"type": "string", "pattern": "^(([a-z]{1,100}){1,100}){1,100}$"},
+        {"type": "object", "properties": MANY[300], "minProperties": 150},
+        {"type": "object", "properties": MANY[2_000]},
+        {"type": "object", "properties": MANY[1_500], "required": [*MANY[1_500]]},
+        {"type": "object", "properties": {"x" * 900: {"type": "string"}}},
         {"type": "array", "items": {}, "minItems": 10**9},
         nest(50),
         nest(300),

@@ -459,7 +459,7 @@ def test_a_worker_beside_an_engine(flags: str, part: str) -> None:
     ("flags", "part"),
     [
         ("--tool-call-parser hermes --num-blocks 32 --namespace other", ""),
-        ("--num-blocks none", "'none' is not a number from 1"),
+        ("--num-blocks none", "'none' is not a number of blocks from 1"),
         ("--postprocess-latncy x", "did you mean --postprocess-lat"),
     ],
 )

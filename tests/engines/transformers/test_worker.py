@@ -19,7 +19,7 @@ def test_the_flags_name_model_and_endpoint() -> None:
 def test_a_count_that_is_none_is_refused(count: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse_arguments(["--model", "folder", "--num-blocks", count])
-    assert f"'{count}' is not a number from 1 to" in capsys.readouterr().err
+    assert f"'{count}' is not a number of blocks from 1" in capsys.readouterr().err
 
 
 def test_logprobs_are_in_dynamo_s_form() -> None:
