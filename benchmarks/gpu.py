@@ -288,7 +288,7 @@ def main() -> None:
         with running(engine, (RUST, BACKEDGE_HF)) as systems, Client() as client:
             benchmark = Benchmark(arguments, systems, client)
             rows = benchmark.run(deadline)
-    machine = Machine(find_gpu() or "none", torch.__version__, parameters, benchmark.rounds)
+    machine = Machine(find_gpu() or "none", str(torch.__version__), parameters, benchmark.rounds)
     show(
         {"machine": [machine], "medians of rounds": rows, "problems": benchmark.problems},
         as_json=arguments.json,

@@ -48,6 +48,7 @@ MORE = (
     "tests/e2e/test_described.py",
     "tests/e2e/test_described_plain.py",
     "tests/e2e/test_described_workers.py",
+    "tests/e2e/test_gpu_bench.py",
     "tests/e2e/test_guided_moves.py",
     "tests/e2e/test_kv_routing.py",
     "tests/e2e/test_lifecycle.py",
