@@ -1,4 +1,4 @@
-"""What a frontend and a worker on a GPU cost, and how fast their answers come.
+"""The speed and the CPU cost of a frontend and a worker on a GPU.
 
     python -m benchmarks.gpu [--json] [--streams 64 256] [--tokens 256] [--rounds 3]
 

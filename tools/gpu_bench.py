@@ -25,7 +25,7 @@ LOCK = ROOT / "tools" / "locks" / "light.lock"
 PART_BYTES = 50_000_000
 # Builds the checkout's package; an older one, which many machines have, cannot.
 BUILDER = "setuptools"
-# Of the wheels on Linux; pip compares the numbers exactly.
+# Names of Linux in wheels; pip compares their numbers exactly.
 PLATFORMS = (
     *("manylinux_2_28", "manylinux_2_27", "manylinux_2_26", "manylinux_2_24"),
     *("manylinux_2_17", "manylinux2014", "manylinux_2_12", "manylinux2010", "manylinux1"),
