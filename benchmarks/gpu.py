@@ -28,7 +28,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from tools.gpu_check import find_gpu
 from tools.stack import MODEL_NAME
 
-from .answers import KINDS, TINY_MODEL, Answers
+from .answers import KINDS, TINY_MODEL, Answers, answer
 from .cpu import CpuTime
 from .load import Client, Load
 from .report import build_parser, compare_rounds, find_medians, rotate, show
@@ -149,7 +149,10 @@ def build_model(folder: Path, shape: Shape, device: str) -> int:
     model.save_pretrained(folder)
     for name in TOKENIZER_FILES:
         shutil.copy(TINY_MODEL / name, folder)
-    return sum(parameter.numel() for parameter in model.parameters())
+    parameters: int = sum(parameter.numel() for parameter in model.parameters())
+    del model
+    torch.cuda.empty_cache()  # leaves the memory to the workers; does nothing without a GPU
+    return parameters
 
 
 class Benchmark:
@@ -197,6 +200,7 @@ class Benchmark:
             tokens=self._arguments.tokens,
             streams=case.streams,
             requests=case.streams,
+            max_tokens=cut_answer(case.kind, self._arguments.tokens),
         )
 
     def _measure_idle(self) -> None:
@@ -253,7 +257,7 @@ def parse_arguments() -> argparse.Namespace:
     """Return the command line."""
     parser = build_parser(__doc__, 3)
     parser.add_argument("--streams", type=int, nargs="+", default=[64, 256])
-    parser.add_argument("--tokens", type=int, default=256, help="of an answer, about")
+    parser.add_argument("--tokens", type=int, default=256, help="of an answer, at most or about")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["content", "tools"])
     parser.add_argument("--minutes", type=float, default=7.0, help="for the whole run")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -261,6 +265,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--hidden", type=int, default=Shape().hidden)
     parser.add_argument("--vocabulary", type=int, default=Shape().vocabulary)
     return parser.parse_args()
+
+
+def cut_answer(kind: str, tokens: int) -> int:
+    """Return the max_tokens of an answer; 0 if it is no longer than `tokens`."""
+    return tokens if tokens < len(answer(kind, tokens).token_ids) else 0
 
 
 def limit_batches(streams: int, tokens: int) -> tuple[str, ...]:
