@@ -75,9 +75,10 @@ def test_other_prompts_are_made_while_a_slow_one_is() -> None:
         make_prompt, queue = prompt_maker(), PromptQueue(threads=1)
         slow = [asyncio.create_task(queue.run(make_prompt, request(3))) for _ in range(3)]
         await asyncio.sleep(0)
-        for _ in range(5):
-            assert await queue.run(make_prompt, request(1)) == "1"
+        assert await queue.run(make_prompt, request(1)) == "1"
         assert not all(task.done() for task in slow)
+        for _ in range(4):
+            assert await queue.run(make_prompt, request(1)) == "1"
         assert await asyncio.gather(*slow) == ["3", "3", "3"]
 
     asyncio.run(run())
