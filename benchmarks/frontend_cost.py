@@ -32,7 +32,7 @@ from .answers import KINDS
 from .cpu import CpuTime
 from .load import Client, Load, Outcome
 from .report import build_parser, find_medians, rotate, show
-from .systems import SYSTEMS, Engine, System, running
+from .systems import SYSTEMS, Engine, System, measure_idle, running
 
 US_PER_S = 1e6
 MS_PER_S = 1e3
@@ -109,7 +109,8 @@ class Benchmark:
                 for stream in (True, False):
                     case = Case(system.name, kind, stream, 0)
                     self._client.warm_up(self._load(case, system, self._arguments.streams, 1))
-        self._measure_idle()
+        time.sleep(SETTLE_S)
+        self._idle = measure_idle(self._systems, IDLE_S)
         for number in range(self._arguments.rounds):
             print(f"round {number + 1} of {self._arguments.rounds}", file=sys.stderr)
             for kind in self._arguments.kinds:
@@ -138,25 +139,11 @@ class Benchmark:
         start, before = time.monotonic(), system.cpu_times()
         outcome = self._client.run(self._load(case, system, requests, max_tokens))
         time.sleep(SETTLE_S)
-        after, elapsed_s = system.cpu_times(), time.monotonic() - start
+        used = system.used_since(before, self._idle[system.name], time.monotonic() - start)
         self.problems |= {
             Problem(case, f"{text}: {count}"): None for text, count in outcome.problems.items()
         }
-        return outcome, [
-            late.since(early).less_idle(idle, elapsed_s)
-            for early, late, idle in zip(before, after, self._idle[system.name], strict=True)
-        ]
-
-    def _measure_idle(self) -> None:
-        """Record what each process uses per second without a request."""
-        time.sleep(SETTLE_S)
-        before = [system.cpu_times() for system in self._systems]
-        time.sleep(IDLE_S)
-        for system, early in zip(self._systems, before, strict=True):
-            self._idle[system.name] = tuple(
-                late.since(then).per_second(IDLE_S)
-                for then, late in zip(early, system.cpu_times(), strict=True)
-            )
+        return outcome, used
 
     def _measure(self, case: Case, system: System) -> None:
         cut, times = cut_answer(case.tokens, max(self._arguments.tokens))

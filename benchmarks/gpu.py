@@ -32,7 +32,7 @@ from .answers import KINDS, TINY_MODEL, Answers, answer
 from .cpu import CpuTime
 from .load import Client, Load
 from .report import build_parser, compare_rounds, find_medians, rotate, show
-from .systems import BACKEDGE_HF, RUST, Engine, System, running
+from .systems import BACKEDGE_HF, RUST, Engine, System, measure_idle, running
 
 US_PER_S = 1e6
 S_PER_MINUTE = 60
@@ -174,7 +174,7 @@ class Benchmark:
         for system in self._systems:
             for kind in self._arguments.kinds:
                 self._client.warm_up(self._load(Case(system.name, kind, 1), system))
-        self._measure_idle()
+        self._idle = measure_idle(self._systems, IDLE_S)
         longest = 0.0
         while self.rounds < self._arguments.rounds:
             began = time.monotonic()
@@ -203,25 +203,12 @@ class Benchmark:
             max_tokens=cut_answer(case.kind, self._arguments.tokens),
         )
 
-    def _measure_idle(self) -> None:
-        before = [system.cpu_times() for system in self._systems]
-        time.sleep(IDLE_S)
-        for system, early in zip(self._systems, before, strict=True):
-            self._idle[system.name] = tuple(
-                late.since(then).per_second(IDLE_S)
-                for then, late in zip(early, system.cpu_times(), strict=True)
-            )
-
     def _measure(self, case: Case, system: System) -> None:
         before = system.cpu_times()
         with GpuUse() as gpu:
             outcome = self._client.run(self._load(case, system))
-        used = [
-            late.since(early).less_idle(idle, outcome.seconds).total_s
-            for early, late, idle in zip(
-                before, system.cpu_times(), self._idle[system.name], strict=True
-            )
-        ]
+        times = system.used_since(before, self._idle[system.name], outcome.seconds)
+        used = [each.total_s for each in times]
         self.problems += [
             Problem(case, f"{text}: {count}") for text, count in outcome.problems.items()
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -168,6 +169,28 @@ class System:
         if self._server_pid is None:
             return frontend, CpuTime(worker.own_s, 0.0), CpuTime(0.0, worker.children_s)
         return frontend, worker, cpu_time(self._server_pid)
+
+    def used_since(
+        self, before: Sequence[CpuTime], idle: Sequence[CpuTime], elapsed_s: float
+    ) -> list[CpuTime]:
+        """Return the CPU time since `before`, without idle use. idle: per second."""
+        return [
+            late.since(early).less_idle(unused, elapsed_s)
+            for early, late, unused in zip(before, self.cpu_times(), idle, strict=True)
+        ]
+
+
+def measure_idle(systems: Sequence[System], seconds: float) -> dict[str, tuple[CpuTime, ...]]:
+    """Return what the processes of each system use per second without a request, by its name."""
+    before = [system.cpu_times() for system in systems]
+    time.sleep(seconds)
+    return {
+        system.name: tuple(
+            late.since(then).per_second(seconds)
+            for then, late in zip(early, system.cpu_times(), strict=True)
+        )
+        for system, early in zip(systems, before, strict=True)
+    }
 
 
 @contextmanager
