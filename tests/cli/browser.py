@@ -49,6 +49,8 @@ class Browser:
         os.close(to_us)
         self._out = os.fdopen(to_browser, "wb", buffering=0)
         self._in = from_browser
+        self._answers = select.poll()
+        self._answers.register(from_browser, select.POLLIN)
         self._buffer = b""
         self._number = 0
         self._session: str | None = None
@@ -142,8 +144,7 @@ class Browser:
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._in], [], [], ANSWER_S)
-            assert ready, "the browser does not answer"
+            assert self._answers.poll(ANSWER_S * 1000), "the browser does not answer"
             data = os.read(self._in, 1 << 20)
             assert data, "the browser is gone"
             self._buffer += data

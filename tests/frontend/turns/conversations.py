@@ -48,10 +48,13 @@ class AnsweringEngine(Engine):
             yield Annotated(output)
 
 
+# One loop for all: each stays open, with five files, until it is closed.
+RUNNER = asyncio.Runner()
+
+
 class Agent:
     """Sends requests through one frontend to a model that answers as told.
 
-    runner: of the event loop, which frontends may share; None for one of its own.
     context_length: of the workers; None for the model's own.
     """
 
@@ -60,10 +63,8 @@ class Agent:
         settings: TurnSettings,
         capacity: int = 1 << 20,
         shared: SharedTurns | None = None,
-        runner: asyncio.Runner | None = None,
         context_length: int | None = None,
     ) -> None:
-        self._runner = runner or asyncio.Runner()
         self.engine = AnsweringEngine([])
         prompts = HuggingFacePrompts(
             FILES.prompt_token_ids, {}, CallPolicy(enabled=False), has_reasoning_parser=True
@@ -115,7 +116,7 @@ class Agent:
         request = raw_request(**{"messages": messages, "tools": [TOOL], **fields})
         context = Context() if headers is None else TenantContext(headers)
         self.sent = list[JsonObject]()
-        return self._runner.run(collect(self.model, request, context, self.sent))
+        return RUNNER.run(collect(self.model, request, context, self.sent))
 
 
 async def collect(

@@ -34,6 +34,7 @@ from hypothesis import strategies as st
 from tests.frontend.turns.conversations import (
     CALLING,
     QUESTION,
+    RUNNER,
     THOUGHT,
     Agent,
     drop_reasoning,
@@ -68,21 +69,17 @@ class Fleet:
     """Two frontends that share a server."""
 
     def __init__(self, url: str) -> None:
-        self.runner = asyncio.Runner()
         self.shared = [SharedTurns(url, 60) for _ in range(2)]
-        self.first, self.second = (
-            Agent(EXACT, shared=shared, runner=self.runner) for shared in self.shared
-        )
+        self.first, self.second = (Agent(EXACT, shared=shared) for shared in self.shared)
 
     def close(self) -> None:
         for shared in self.shared:
-            self.runner.run(shared.close())
-        self.runner.close()
+            RUNNER.run(shared.close())
 
     def wait(self) -> None:
         """Let the writes end."""
         for shared in self.shared:
-            self.runner.run(shared.settle())
+            RUNNER.run(shared.settle())
 
 
 @contextmanager
@@ -130,7 +127,7 @@ def test_answers_of_two_frontends_that_look_alike_are_restored_by_none(
         assert THOUGHT not in fleet.second.prompt_text
         assert "My secret." not in fleet.second.prompt_text
         assert fleet.second.counts.missed["ambiguous"] == 1
-        third = Agent(EXACT, shared=fleet.shared[0], runner=fleet.runner)
+        third = Agent(EXACT, shared=fleet.shared[0])
         third.ask(messages, "</think>Three.")
         assert third.counts.missed["ambiguous"] == third.counts.fetched == 1
 
@@ -138,20 +135,19 @@ def test_answers_of_two_frontends_that_look_alike_are_restored_by_none(
 def test_tenants_never_meet_in_the_server(server: Server) -> None:
     url = f"redis://{LOOPBACK}:{server.port}/0"
     settings = TurnSettings("exact", scope="tenant")
-    with asyncio.Runner() as runner:
-        shared = [SharedTurns(url, 60) for _ in range(2)]
-        first, second = (Agent(settings, shared=one, runner=runner) for one in shared)
-        answer = first.ask([QUESTION], CALLING, {"tenant": "a"})
-        runner.run(shared[0].settle())
-        messages = [QUESTION, drop_reasoning(answer), result_of(answer)]
-        for metadata in ({"tenant": "b"}, {"tenant": ""}, {"other": "a"}, {}):
-            second.ask(messages, "Three.", metadata)
-            assert THOUGHT not in second.prompt_text
-        assert (second.counts.fetched, second.counts.restored) == (0, 0)
-        second.ask(messages, "Three.", {"tenant": "a"})
-        assert (second.counts.fetched, second.counts.spliced) == (1, 1)
-        for one in shared:
-            runner.run(one.close())
+    shared = [SharedTurns(url, 60) for _ in range(2)]
+    first, second = (Agent(settings, shared=one) for one in shared)
+    answer = first.ask([QUESTION], CALLING, {"tenant": "a"})
+    RUNNER.run(shared[0].settle())
+    messages = [QUESTION, drop_reasoning(answer), result_of(answer)]
+    for metadata in ({"tenant": "b"}, {"tenant": ""}, {"other": "a"}, {}):
+        second.ask(messages, "Three.", metadata)
+        assert THOUGHT not in second.prompt_text
+    assert (second.counts.fetched, second.counts.restored) == (0, 0)
+    second.ask(messages, "Three.", {"tenant": "a"})
+    assert (second.counts.fetched, second.counts.spliced) == (1, 1)
+    for one in shared:
+        RUNNER.run(one.close())
 
 
 def test_a_look_up_asks_for_the_last_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +228,7 @@ def test_a_server_that_comes_back_is_asked_again(server: Server) -> None:
     with fleet_at(server.port) as fleet:
         go_on(fleet, server.stop)
         server.process.send_signal(signal.SIGCONT)
-        fleet.runner.run(asyncio.sleep(1.1))
+        RUNNER.run(asyncio.sleep(1.1))
         go_on(fleet, lambda: None)
         assert fleet.second.counts.restored > 0
 
