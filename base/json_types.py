@@ -7,13 +7,14 @@ Decoders call themselves for each level, so Python's recursion limit would decid
 from __future__ import annotations
 
 import json
+import math
 import re
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from .limits import MAX_DECODED_NESTING, MAX_JSON_NESTING
+from .limits import MAX_DECODED_NESTING, MAX_NUMBER
 
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object as `json` and msgspec decode it: an OpenAI message, a tool, a JSON schema."""
@@ -78,9 +79,32 @@ def encode_line(value: object) -> bytes:
     return _LINE_END.sub(lambda found: _LINE_ENDS[found.group()], msgspec.json.encode(value))
 
 
-def decode_json(text: str) -> object:
-    """Decode JSON in a string, which no parser of the request's body has checked.
+def decode_json(text: str, levels: int = MAX_DECODED_NESTING, *, is_finite: bool = False) -> object:
+    """Decode JSON in a string: of a model's output, or of a client. Raises ValueError.
 
-    Raises ValueError for other text and for deep nesting.
+    msgspec refuses some of what is well-formed: 1e999, long integers, and the escape of half a pair
+    of surrogates. Here, a number too large for a float, or for Python's `int`, is infinite.
+
+    is_finite: such a number is refused.
     """
-    return json.loads(check_nesting(text, MAX_JSON_NESTING))
+    value: object = json.loads(
+        check_nesting(text, levels),
+        parse_float=read_finite if is_finite else float,
+        parse_int=int if is_finite else _read_integer,
+        parse_constant=_refuse,
+    )
+    return value
+
+
+def read_finite(text: str) -> float:
+    """Return a number. Raises ValueError for one too large for a float."""
+    value = float(text)
+    return value if math.isfinite(value) else _refuse(text)
+
+
+def _read_integer(text: str) -> float:
+    return int(text) if len(text) <= MAX_NUMBER else float(text)
+
+
+def _refuse(text: str) -> float:
+    raise ValueError(f"{text} is not JSON, or beyond a float")

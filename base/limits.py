@@ -45,7 +45,10 @@ MAX_SEARCHED_CONTENT = 4096
 """characters: content of an answer that is searched for the markup of calls
 | what follows is not searched"""
 MAX_WORD = 256
-"""characters: a number or keyword in JSON | it becomes a string"""
+"""characters: a keyword, or a name without quotes, in JSON | it becomes a string"""
+# Python's `json` reads integers of 4,300 digits.
+MAX_NUMBER = 4300
+"""characters: a number in JSON | it becomes a string"""
 MAX_HELD_VALUE = 1 << 16
 """characters: a parameter's text that may be a string or a container | it is a string"""
 MAX_HELD_STRING = 1 << 16
@@ -167,7 +170,7 @@ MAX_GRAMMAR_STEPS = 524_288
 # As deep as Dynamo's HTTP layer lets the request itself be nested.
 MAX_JSON_NESTING = 128
 """levels: JSON in a string: `metadata.backedge`, arguments of earlier calls
-| 400; arguments count as `{}`"""
+| 400; arguments are shown as written"""
 MAX_PROMPT_CHARACTERS = 67_108_864
 """characters: text of a prompt | 400"""
 # A text with at most this many characters per token of the model's context is tokenized at once.

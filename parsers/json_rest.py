@@ -15,7 +15,7 @@ from contextlib import suppress
 
 import msgspec
 
-from ..base.json_types import JsonObject
+from ..base.json_types import JsonObject, decode_json
 from ..base.limits import (
     MAX_GRAMMAR_SPACE,
     MAX_REST_CHARACTERS,
@@ -141,7 +141,7 @@ class _Rest(SchemaGrammar):
         for at, (start, end) in enumerate(zip(container.starts, container.ends, strict=False)):
             self._spend(end - start)
             part = self._find_part(container, at, schema)
-            value = json.loads(self._text[start:end])
+            value = decode_json(self._text[start:end])
             if part is False or not accepts(self._schema.compile(part), value):
                 raise Inexpressible("a value that the schema does not accept")
 
@@ -320,8 +320,8 @@ class _Rest(SchemaGrammar):
     def _rest_of_number(self, schema: JsonObject, tail: str, kinds: frozenset[str]) -> JsonObject:
         if any(word in schema for word in _NUMBER_LIMITS):
             # Which digits may follow is not a question of syntax.
-            with suppress(json.JSONDecodeError):
-                if accepts(self._schema.compile(schema), json.loads(tail)):
+            with suppress(ValueError):
+                if accepts(self._schema.compile(schema), decode_json(tail)):
                     return exactly("")
             raise Inexpressible("a number with limits")
         rests = _NUMBER_RESTS if "number" in kinds else _INTEGER_RESTS

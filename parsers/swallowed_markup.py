@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterable
 from itertools import chain
 
-from ..base.json_types import JsonObject, check_nesting
+from ..base.json_types import JsonObject, decode_json
 from ..base.limits import MAX_MARKUP, MAX_TOOL_NAME
 from .arguments.ledger import Ledger, Slip
 from .format import (
@@ -147,7 +146,7 @@ def _read_values(arguments: str) -> JsonObject:
     Arguments that were written as a whole, with ends of their own, have none.
     """
     try:
-        values = json.loads(check_nesting(arguments + "}"))
+        values = decode_json(arguments + "}")
     except ValueError:
         return {}
     return values if isinstance(values, dict) else {}

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from ..base.json_types import NestingError, check_nesting
+from ..base.json_types import decode_json
 from ..base.limits import MAX_DISCARDED_TOKENS, MAX_DOUBTED, MAX_REST_CHARACTERS
 from ..parsers.arguments.declared_functions import DeclaredFunctions
 from ..parsers.base import ParserRequest, StreamParser
@@ -233,9 +233,10 @@ class CallHold:
         if name not in functions:
             return "undeclared_function"
         try:
-            text = check_nesting("".join(self._arguments) or "{}")
-            value = msgspec.json.decode(text, type=dict[str, object])
-        except (NestingError, msgspec.DecodeError):
+            value = decode_json("".join(self._arguments) or "{}")
+        except ValueError:
+            return "invalid_json"
+        if not isinstance(value, dict):
             return "invalid_json"
         if not value.keys() >= set(functions.required(name)):
             return "missing_parameter"

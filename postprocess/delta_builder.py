@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from ..base.json_types import NestingError, check_nesting, measure_nesting
+from ..base.json_types import NestingError, decode_json, measure_nesting
 from ..base.limits import MAX_SEARCHED_CONTENT
 from ..parsers.arguments.json_text import escape_json
 from ..parsers.base import ParserRequest
@@ -430,11 +430,12 @@ def _find_cut_call(calls: Sequence[ToolCallDelta]) -> dict[int, str]:
     for call in calls[-1:]:
         text = call.function.arguments
         try:
-            msgspec.json.decode(check_nesting(text), type=dict[str, msgspec.Raw])
+            is_whole = isinstance(decode_json(text), dict)
         except NestingError:
-            if measure_nesting(text).open:
-                return {call.index: ""}
-        except msgspec.DecodeError:
+            is_whole = not measure_nesting(text).open
+        except ValueError:
+            is_whole = False
+        if not is_whole:
             return {call.index: ""}
     return {}
 

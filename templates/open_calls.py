@@ -8,11 +8,13 @@ value of an object, whichever of them the template shows. Then the text takes it
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 
-from ..base.json_types import JsonObject, decode_json
+from ..base.json_types import JsonObject, check_nesting, read_finite
+from ..base.limits import MAX_JSON_NESTING
 
 # docs/clients.md names it to clients.
 MARK = "backedge_open_call"
@@ -31,7 +33,8 @@ def read_arguments(arguments: object) -> JsonObject:
     if not isinstance(arguments, str):
         return arguments if isinstance(arguments, dict) else {}
     try:
-        value = decode_json(arguments) if arguments.strip() else {}
+        text = check_nesting(arguments.strip() or "{}", MAX_JSON_NESTING)
+        value = json.loads(text, parse_float=read_finite)  # Python's clients also write NaN
     except ValueError:
         return {MARK: arguments}
     return value if isinstance(value, dict) else {} if value is None else {MARK: arguments}

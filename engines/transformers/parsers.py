@@ -285,9 +285,9 @@ class DescribedParser(StreamParser):
                 yield Content(self._body)
             return
         for function in named:
+            arguments = self._write_arguments(function["name"], function["arguments"])
             index = len(self._calls)
             yield self._calls.start(index, function["name"], None)
-            arguments = self._write_arguments(function["name"], function["arguments"])
             yield self._calls.add_arguments(index, arguments)
 
     def _write_arguments(self, name: str, arguments: object) -> str:
@@ -297,7 +297,7 @@ class DescribedParser(StreamParser):
         if isinstance(arguments, dict) and not self._is_native:
             member = self._declared[name].member
             arguments = {key: self._type(one, member(key)) for key, one in arguments.items()}
-        return json.dumps(arguments, ensure_ascii=False)
+        return json.dumps(arguments, ensure_ascii=False, allow_nan=False)
 
     def _type(self, value: object, schema: ValueSchema) -> object:
         """Return an argument as its schema asks for; a list may hold the values of one key."""

@@ -309,7 +309,7 @@ def _decode_options(given: object) -> JsonObject:
             f"metadata.{METADATA_KEY}", len(given), "characters", limits.MAX_OPTIONS
         )
     try:
-        value = decode_json(given) if isinstance(given, str) else given
+        value = decode_json(given, limits.MAX_JSON_NESTING) if isinstance(given, str) else given
         return msgspec.convert(value, JsonObject)
     except (ValueError, msgspec.ValidationError) as error:
         allowed = "an object or a JSON string of one"

@@ -11,9 +11,7 @@ from __future__ import annotations
 import functools
 import re
 
-import msgspec
-
-from ...base.json_types import check_nesting
+from ...base.json_types import decode_json
 from ...parsers.format import Format, State
 from ...parsers.parser_lookup import tool_format
 
@@ -72,8 +70,8 @@ def _spell_markers(format_: Format) -> list[str]:
 def _is_answer(text: str, *, takes_name: bool) -> bool:
     """Whether `text` is JSON that is no call. takes_name: a name alone makes a call."""
     try:
-        value = msgspec.json.decode(check_nesting(text))
-    except msgspec.DecodeError:
+        value = decode_json(text)
+    except ValueError:
         return False
     items = value if isinstance(value, list) else [value]
     return not any(

@@ -11,7 +11,7 @@ from typing_extensions import override
 from ...base.limits import MAX_WORD
 from ..events import Malformation
 from .incremental_grammar import IncrementalGrammar, Status, partial_length, skip_space
-from .json_text import WriteJson, escape_json, word_to_json
+from .json_text import WriteJson, escape_json, may_be_number, word_to_json
 
 
 class StringRun(NamedTuple):
@@ -67,8 +67,8 @@ class JsonRepairer(IncrementalGrammar):
     malformed: called once, where the repair stops. Without it, the value is repaired by guesses.
 
     Holds back an incomplete escape sequence (at most 9 characters), a word of at most `MAX_WORD`
-    characters or the beginning of a mark, and a comma with white space, at most `_MAX_COMMA`
-    characters together.
+    characters, a number of `MAX_NUMBER` or the beginning of a mark, and a comma with white space,
+    at most `_MAX_COMMA` characters together.
     """
 
     _runs: Mapping[str, StringRun] = _RUN
@@ -239,7 +239,7 @@ class JsonRepairer(IncrementalGrammar):
         if not word:
             self.status = Status.UNEXPECTED
             return position
-        if end - position > MAX_WORD:
+        if len(word) > MAX_WORD and not may_be_number(word):
             self._emit('"' + escape_json(word))
             self._state = self._bare_word
             return end

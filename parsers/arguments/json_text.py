@@ -8,6 +8,8 @@ from collections.abc import Callable
 from json.encoder import encode_basestring  # what json.dumps uses for ensure_ascii=False
 from typing import TypeAlias
 
+from ...base.limits import MAX_NUMBER
+
 WriteJson: TypeAlias = Callable[[str], None]
 """Takes the next piece of JSON text."""
 
@@ -20,6 +22,7 @@ _KEYWORDS = {
     "null": "null",
 }
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_PARTIAL_NUMBER = re.compile(r"-?\d*(?:\.\d*)?(?:[eE][+-]?\d*)?")
 
 
 def escape_json(text: str) -> str:
@@ -41,6 +44,11 @@ def word_to_json(word: str) -> str:
         # JSON has neither infinity nor NaN.
         return repr(value) if math.isfinite(value) else f'"{word}"'
     return f'"{escape_json(word)}"'
+
+
+def may_be_number(word: str) -> bool:
+    """Whether `word` is, or begins, a number that is not too long to be held back."""
+    return len(word) <= MAX_NUMBER and _PARTIAL_NUMBER.fullmatch(word) is not None
 
 
 def is_literal(word: str) -> bool:

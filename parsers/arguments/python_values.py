@@ -11,7 +11,7 @@ from ..events import Malformation
 from ..schema import ValueSchema
 from .incremental_grammar import Status
 from .json_repair import JsonRepairer
-from .json_text import WriteJson, escape_json, word_to_json
+from .json_text import WriteJson, escape_json, may_be_number, word_to_json
 from .python_escapes import read_escape
 from .python_words import (
     MAX_LOOK,
@@ -55,10 +55,10 @@ class PythonValue(JsonRepairer):
     malformed: called once, where more than delimiters are missing; the rest is written as it is.
         Without it, such source is a string. schema: the argument's.
 
-    Holds back an incomplete escape sequence, a word of at most `MAX_WORD` characters, and at most
-    `MAX_LOOK` characters after a quote or word. At most `MAX_UNDECIDED_BRACKET` characters of
-    JSON wait while "(" and "{" may enclose a value, a list or an object; a bracket with more text
-    encloses a list.
+    Holds back an incomplete escape sequence, a word of at most `MAX_WORD` characters or a number of
+    `MAX_NUMBER`, and at most `MAX_LOOK` characters after a quote or word. At most
+    `MAX_UNDECIDED_BRACKET` characters of JSON wait while "(" and "{" may enclose a value, a list or
+    an object; a bracket with more text encloses a list.
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class PythonValue(JsonRepairer):
             self.status = Status.UNEXPECTED
             return position
         word, end = match.group(), match.end()
-        if len(word) > MAX_WORD:
+        if len(word) > MAX_WORD and not may_be_number(word):
             self._begin_source(word)
             return end
         if end == len(text) and not self._final:

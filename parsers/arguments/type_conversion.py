@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...base.json_types import check_nesting
+from ...base.json_types import decode_json
 from ...base.limits import MAX_WORD
 from ..events import Malformation
 from ..schema import ValueSchema, json_type
@@ -174,19 +174,10 @@ def _read_loose_number(word: str) -> Iterator[_Reading]:
 def _decode(text: str) -> _Reading | None:
     """Return the value of JSON text; None for other or deep text and numbers beyond a float."""
     try:
-        value = json.loads(check_nesting(text), parse_constant=_refuse, parse_float=_to_float)
+        value = decode_json(text, is_finite=True)
     except ValueError:
         return None
     return _Reading(value, text)
-
-
-def _to_float(text: str) -> float:
-    value = float(text)
-    return value if math.isfinite(value) else _refuse(text)
-
-
-def _refuse(text: str) -> float:
-    raise ValueError(text)
 
 
 def _read_container(word: str) -> Iterator[_Reading]:

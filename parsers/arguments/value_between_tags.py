@@ -13,7 +13,7 @@ from ..events import Malformation
 from ..schema import ValueSchema, declare
 from .incremental_grammar import Status
 from .json_repair import JsonRepairer
-from .json_text import WriteJson, escape_json
+from .json_text import WriteJson, escape_json, may_be_number
 from .type_conversion import SPACE, text_to_json
 
 _BRACKETS = {"object": "{", "array": "[("}
@@ -59,6 +59,12 @@ def _find_openings(kinds: frozenset[str]) -> _Openings:
     )
 
 
+def _is_too_long(text: str, word: str) -> bool:
+    """Whether `text` is held back no longer: more than a word or number, and white space."""
+    white_space = len(text) - len(word)
+    return len(text) > MAX_WORD and (white_space > MAX_WORD or not may_be_number(word))
+
+
 class SchemaValue:
     r"""Writes one parameter's text as JSON of a declared type; `text_to_json` has the rule.
 
@@ -74,8 +80,9 @@ class SchemaValue:
     quoted: the format writes strings that look like JSON as JSON strings.
     breaks: the most that `finish` may be told.
 
-    Holds back a word of at most `MAX_WORD` characters, as much white space, text in brackets
-    or quotes of at most `MAX_HELD_VALUE`, and what `JsonRepairer` holds back of an object or array.
+    Holds back a word of at most `MAX_WORD` characters, as much white space, a number of at most
+    `MAX_NUMBER`, text in brackets or quotes of at most `MAX_HELD_VALUE`, and what `JsonRepairer`
+    holds back of an object or array.
     """
 
     def __init__(
@@ -164,7 +171,7 @@ class SchemaValue:
         elif first and self._may_be_long(first):
             self._state = self._wait
             self._wait(text)
-        elif len(text) <= MAX_WORD and (
+        elif not _is_too_long(text, word.rstrip(SPACE)) and (
             not text.strip("\n") or self._may_be_word(word.rstrip(SPACE))
         ):
             self._held = text

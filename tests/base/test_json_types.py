@@ -29,21 +29,34 @@ def test_the_depth_of_a_value(value, depth):
     assert not is_deeper(value, 128)
 
 
-GOOD = ["{}", "[1, 2]", '{"a": {"b": [null]}}', '"x"', "[" * 128 + "]" * 128, "[[],[],{}]" * 1]
+LEVELS = 128
+GOOD = ["{}", "[1, 2]", '{"a": {"b": [null]}}', '"x"', "[" * LEVELS + "]" * LEVELS, "[[],[],{}]"]
+GOOD += ["-1.5e3", "9" * 4300, r'"\ud83d"']
 
 
 @pytest.mark.parametrize("text", GOOD)
 def test_good_text(text):
-    assert decode_json(text) == json.loads(text)
+    for is_finite in (True, False):
+        assert decode_json(text, LEVELS, is_finite=is_finite) == json.loads(text)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "no json", "[" * 129 + "]" * 129, "[" * 100_000, '{"a":' * 500 + "1" + "}" * 500],
+    [
+        *("", "{", "no json", "NaN", "[-Infinity]", "[" * 100_000),
+        *("[" * (LEVELS + 1) + "]" * (LEVELS + 1), '{"a":' * 500 + "1" + "}" * 500),
+    ],
 )
 def test_bad_text(text):
     with pytest.raises(ValueError, match=r"."):
-        decode_json(text)
+        decode_json(text, LEVELS)
+
+
+@pytest.mark.parametrize("text", ["1e999", "-1e999", "9" * 4301, "-" + "9" * 5000])
+def test_a_number_is_infinite_or_refused(text):
+    assert decode_json(text) == float(text)
+    with pytest.raises(ValueError, match=r"."):
+        decode_json(text, is_finite=True)
 
 
 def test_many_brackets_beside_each_other_are_not_deep():
@@ -100,6 +113,7 @@ OTHER_BOUNDS = {
     "parsers/argument_grammar.py": "schemas that were decoded",
     "parsers/arguments/json_calls.py": "a keyword or number",
     "parsers/arguments/json_in_string.py": "a string",
+    "parsers/arguments/type_conversion.py": "what it has written",
     "parsers/arguments/typed_json.py": "a string",
     "parsers/detection.py": "what our parsers give of our own probe",
     "parsers/json_rest.py": "parts of a text whose depth was read",

@@ -145,7 +145,7 @@ def _has_containers_in_literals(schema: Any) -> bool:
 
 def _calls(text: st.SearchStrategy[str], schemas: Sequence[Drawn]) -> st.SearchStrategy[Invocation]:
     """Return calls; text: of the values that are strings. schemas: of the drawn functions."""
-    number = st.integers(-(10**6), 10**6)
+    number = st.integers(-(10**6), 10**6) | st.just(10**280)
     plain = st.none() | st.booleans() | number | st.text("abc", min_size=1, max_size=4)
     nested = st.dictionaries(st.text("xyz", min_size=1, max_size=3), plain, min_size=1, max_size=3)
     arguments: dict[str, dict[str, st.SearchStrategy[Any]]] = {

@@ -63,6 +63,9 @@ PASSING = {
     "two calls": f"{GOOD}\n{GOOD}",
     "a key that is not declared": call('{"city": "Rome", "more": 1}'),
     "a value of another type": call('{"city": 5}'),
+    "a number beyond a float": call('{"city": "Rome", "days": 1e999}'),
+    "a long number": call('{"city": "Rome", "days": ' + "9" * 4300 + "}"),
+    "half a pair of surrogates": call(r'{"city": "Rome \ud83d"}'),
     "a call without its end": GOOD.removesuffix("\n</tool_call>"),
 }
 

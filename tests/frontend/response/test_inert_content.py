@@ -48,7 +48,15 @@ def test_what_looks_like_a_call_is_spelled_otherwise(parser: str, text: str, spe
     assert spell_inert(text, parser) == spelled
 
 
-@pytest.mark.parametrize("text", ['{"name": "Ann", "age": 3}', '[{"name": "Ann"}]'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "Ann", "age": 3}',
+        '[{"name": "Ann"}]',
+        '{"name": "Ann", "age": 1e999}',
+        r'{"name": "\ud83d", "age": 3}',
+    ],
+)
 def test_a_json_answer_stays_json_where_a_name_makes_no_call(text: str) -> None:
     assert spell_inert(text, "llama3_json") == spell_inert(text, "unknown") == text
 

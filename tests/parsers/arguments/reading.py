@@ -97,6 +97,8 @@ def read_value(value: Any, out: list[str], text: str, cuts: Collection[int], lon
     return "".join(out)
 
 
+# Python reads none of more than 4,300 digits.
+LONG_NUMBERS = st.sampled_from([10**260, -(10**4298)])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: (

@@ -6,13 +6,13 @@ import json
 from collections.abc import Collection
 
 import pytest
-from backedge.base.limits import MAX_WORD
+from backedge.base.limits import MAX_NUMBER, MAX_WORD
 from backedge.parsers.arguments.incremental_grammar import Status
 from backedge.parsers.arguments.json_repair import JsonRepairer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parsers.arguments.reading import read_value
+from tests.parsers.arguments.reading import LONG_NUMBERS, read_value
 
 QUOTE = '<|"|>'
 
@@ -21,13 +21,15 @@ def read(text: str, cuts: Collection[int] = (), quotes: tuple[str, ...] = ()) ->
     """Return the JSON of `text`, fed in pieces; what it holds back is bounded."""
     out: list[str] = []
     literal = JsonRepairer(out.append, quotes)
-    return read_value(literal, out, text, cuts, MAX_WORD + 1)
+    longest = MAX_NUMBER if "0" * MAX_WORD in text else MAX_WORD
+    return read_value(literal, out, text, cuts, longest + 1)
 
 
 json_values = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
+    | LONG_NUMBERS
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=8),
     lambda inner: (

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
-from backedge.base.limits import MAX_UNDECIDED_BRACKET
+from backedge.base.limits import MAX_NUMBER, MAX_UNDECIDED_BRACKET
 from backedge.parsers.arguments.python_values import PythonValue
 from backedge.parsers.arguments.python_words import begins_literal
 from hypothesis import given, settings
@@ -20,13 +20,14 @@ from tests.parsers.arguments.reading import read_through, read_value
 cuts = st.sets(st.integers(1, 120), max_size=20)
 # More than a word, an escape sequence, or what is looked at behind a quote.
 MAX_HELD = 300
+NUMBER = "9" * 4000
 
 
 def read(text: str, cuts: Collection[int] = (), keywords: Collection[str] = ()) -> str:
     """Return the JSON of the argument that begins `text`, fed in pieces."""
     out: list[str] = []
     value = PythonValue(out.append, keywords)
-    return read_value(value, out, text, cuts, MAX_HELD)
+    return read_value(value, out, text, cuts, MAX_NUMBER if NUMBER in text else MAX_HELD)
 
 
 # The oracle: constants as Python reads them, and what we make of the types that JSON lacks.
@@ -182,6 +183,8 @@ EXAMPLES = [
     ("'''a''", "a''"),
     ("''", ""),
     ("007)", 7),
+    (f"[{NUMBER}, -{NUMBER}])", [int(NUMBER), -int(NUMBER)]),
+    (f"{NUMBER}{NUMBER})", NUMBER + NUMBER),
 ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from backedge.base.json_schema import JSON_TYPES
-from backedge.base.limits import MAX_HELD_VALUE, MAX_WORD
+from backedge.base.limits import MAX_HELD_VALUE, MAX_NUMBER, MAX_WORD
 from backedge.parsers.arguments.type_conversion import text_to_json
 from backedge.parsers.arguments.value_between_tags import JSON, STRING, UNDECLARED, SchemaValue
 from backedge.parsers.schema import ValueSchema, declare
@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 ANY = UNDECLARED["json"]
+NUMBER = "9" * 300
 
 
 def read(
@@ -47,8 +48,8 @@ def read_value(
     positions = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     for start, end in itertools.pairwise(positions):
         schema_value.feed(text[start:end])
-        waits = text.strip()[:1] in ("{", "[", "(", '"')
-        assert len(schema_value.held) <= (MAX_HELD_VALUE if waits else MAX_WORD + 1)
+        longest = MAX_HELD_VALUE if text.strip()[:1] in ("{", "[", "(", '"') else MAX_WORD + 1
+        assert len(schema_value.held) <= max(longest, MAX_NUMBER * (NUMBER in text))
     schema_value.finish()
     assert len(malformed) <= 1
     return "".join(out), bool(malformed)
@@ -66,6 +67,12 @@ CASES: list[tuple[str, ValueSchema, Any]] = [
     ("1e3", declare("integer"), 1000),
     ("many", declare("integer"), "many"),
     ("12 apples", declare("integer"), "12 apples"),
+    (f"{NUMBER} apples", declare("integer"), f"{NUMBER} apples"),
+    (NUMBER, declare("integer"), int(NUMBER)),
+    (f"-{NUMBER * 14}", declare("string", "integer"), -int(NUMBER * 14)),
+    (f" {NUMBER}.5 ", declare("number"), float(NUMBER)),
+    (NUMBER, declare("string"), NUMBER),
+    (NUMBER * 15, declare("integer"), NUMBER * 15),
     ("True", declare("boolean"), True),
     ("false", declare("boolean"), False),
     ("falsehood", declare("boolean"), "falsehood"),
