@@ -58,6 +58,7 @@ class Sample(msgspec.Struct, frozen=True):
     """One round of one case; `_us` is CPU microseconds per output token.
 
     request_ms: CPU milliseconds that the frontend takes for an answer of one token.
+    render_ms: the part of it in the process that renders the chat template.
     beyond_us: the part of `frontend_us` beyond that, per token after the first.
     worker_us: the worker's main process, or all of a worker beside its engine.
     server_us: the gRPC server of an engine beside its worker.
@@ -68,6 +69,7 @@ class Sample(msgspec.Struct, frozen=True):
 
     frontend_us: float
     request_ms: float
+    render_ms: float
     beyond_us: float
     worker_us: float
     server_us: float
@@ -159,6 +161,7 @@ class Benchmark:
             Sample(
                 frontend_us=frontend.total_s * each,
                 request_ms=request_s * MS_PER_S,
+                render_ms=first_token.children_s / first.requests * MS_PER_S,
                 beyond_us=beyond_s * US_PER_S / (outcome.tokens - outcome.requests),
                 worker_us=worker.total_s * each,
                 server_us=engine.own_s * each,
