@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -70,19 +71,27 @@ class Checkout:
 def read_figures(tables: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], float]]:
     """Yield the figures of a benchmark's report.
 
-    A row's case is what it has besides: its words, and all of its field `case`. Titles of tables
-    differ between commits.
+    A figure may be text, as "1.58". A row's case is what it has besides: its words, and all of its
+    field `case`. Titles of tables differ between commits.
     """
     for row in itertools.chain(*(rows for rows in tables.values() if isinstance(rows, list))):
         leaves = dict(list_leaves(row))
+        numbers = ((name, as_number(value)) for name, value in leaves.items())
         figures = {
             name: value
-            for name, value in leaves.items()
-            if isinstance(value, int | float) and not name.startswith("case.")
+            for name, value in numbers
+            if value is not None and not name.startswith("case.")
         }
         case = ", ".join(str(leaf) for name, leaf in leaves.items() if leaf and name not in figures)
         for name, value in figures.items():
             yield (case.strip(", "), name), value
+
+
+def as_number(value: object) -> float | None:
+    """Return a figure, which may be text; None for words."""
+    if isinstance(value, str):
+        return float(value) if re.fullmatch(r"\d+(\.\d+)?", value) else None
+    return value if isinstance(value, int | float) else None
 
 
 def list_leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -131,6 +140,8 @@ def main(command_line: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(words[:end])
     rounds = run_rounds(arguments.checkout, arguments.benchmark, arguments.rounds, words[end + 1 :])
     rows = list(compare(rounds))
+    if not rows:
+        parser.error(f"{arguments.benchmark}: the checkouts have no figure in common")
     show({f"{arguments.benchmark}, beside {arguments.checkout}": rows}, as_json=arguments.json)
 
 

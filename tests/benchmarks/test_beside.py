@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import beside
 from benchmarks.beside import Checkout, Row, compare, main, read_figures
 
 REPORT = {
     "any title": [
         {"case": {"system": "ours", "tokens": 600}, "median": {"us": 4.0, "ms": 2.0}},
         {"system": "ours", "by_length": {"1000": 3.0, "4000": None}, "wrong": ""},
+        {"system": "ours", "by_size": {"400": "1.58", "4000": ">575"}},
     ],
     "settings": {"rounds": 3},
 }
@@ -35,6 +37,7 @@ def test_a_figure_is_known_by_its_case_and_name() -> None:
         ("ours, 600", "median.us"): 4.0,
         ("ours, 600", "median.ms"): 2.0,
         ("ours", "by_length.1000"): 3.0,
+        ("ours, >575", "by_size.400"): 1.58,
     }
 
 
@@ -52,6 +55,15 @@ def test_each_checkout_runs_its_own_package(tmp_path: Path) -> None:
         root = write_checkout(tmp_path / str(us), us)
         found.append(Checkout(root, folder).measure("costs", ["long"]))
     assert found == [{("long", "us"): 1.5}, {("long", "us"): 3.0}]
+
+
+def test_checkouts_without_a_figure_in_common_are_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(beside, "run_rounds", lambda *_: [({("ours", "us"): 1.0}, {})])
+    with pytest.raises(SystemExit, match="2"):
+        main(["other", "parsers"])
+    assert "parsers: the checkouts have no figure in common" in capsys.readouterr().err
 
 
 def test_a_benchmark_that_fails_is_an_error(tmp_path: Path) -> None:
