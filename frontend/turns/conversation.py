@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from typing import Literal
 
 import msgspec
 
-from ...base.json_types import check_nesting
+from ...base.json_types import check_nesting, read_finite
 from ..request.chat_request import CalledFunction, ChatRequest, Message
 
 # The encoder writes integers of 64 bits.
@@ -21,9 +20,7 @@ def _read_number(text: str) -> float:
 
     Raises ValueError for a number that is infinite in double precision.
     """
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError("it exceeds double precision")
+    number = read_finite(text)
     return int(number) if number.is_integer() and abs(number) < MAX_INTEGER else number
 
 

@@ -161,7 +161,7 @@ class SchemaValue:
 
     def _find_type(self, text: str) -> None:
         """Hold back the text while it may be something other than a string."""
-        word = text.lstrip(SPACE)
+        word = text.strip(SPACE)
         first = word[:1]
         openings = self._openings
         if not openings.strings and first and first in openings.brackets:
@@ -171,9 +171,7 @@ class SchemaValue:
         elif first and self._may_be_long(first):
             self._state = self._wait
             self._wait(text)
-        elif not _is_too_long(text, word.rstrip(SPACE)) and (
-            not text.strip("\n") or self._may_be_word(word.rstrip(SPACE))
-        ):
+        elif not _is_too_long(text, word) and (not text.strip("\n") or self._may_be_word(word)):
             self._held = text
         else:
             self._begin_string(text)
